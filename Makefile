@@ -17,12 +17,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check format test test-gpu bench demo docs clean
+.PHONY: help venv check format test test-cross test-gpu bench demo docs site clean
 
 help: ## List the tasks.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-venv: $(VENV)/installed ## Set up .venv: mdtensor (editable), a CPU device, the tools.
+venv: $(VENV)/installed ## Set up .venv: mdtensor (editable), both CPU devices, the tools.
 
 check: $(VENV)/installed ## Format, lint, types, layering.
 	$(BIN)/ruff format --check .
@@ -37,6 +37,9 @@ format: $(VENV)/installed ## Rewrite the sources as the checks want them.
 test: $(VENV)/installed ## All tests that need no GPU.
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
+test-cross: $(VENV)/installed ## Kernels of other processors under QEMU; tells what is missing.
+	$(BIN)/python -m pytest --cross -m cross tests/cross $(ARGS)
+
 test-gpu: $(VENV)/installed ## Tests on a GPU (EXTRAS=…,cuda13); a missing one is a failure.
 	$(BIN)/python -m pytest --gpu -m gpu $(ARGS)
 
@@ -47,7 +50,11 @@ demo: $(VENV)/installed ## A first look, in a minute.
 	$(BIN)/mdtensor demo $(ARGS)
 
 docs: $(VENV)/installed ## Run the examples of the documentation.
-	$(BIN)/python -m pytest -p tests.conftest --doctest-glob='*.md' README.md docs $(ARGS)
+	$(BIN)/python -m pytest -p tests.conftest --doctest-glob='*.md' --ignore=docs/conf.py README.md docs $(ARGS)
+
+site: $(VENV)/installed-site ## The documentation as a site, build/site/index.html; a broken link is an error.
+	rm -rf build/site
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -c docs -d build/doctrees . build/site $(ARGS)
 
 clean: ## Remove .venv and all that the tools left behind.
 	rm -rf $(VENV) build dist *.egg-info .benchmarks .hypothesis .import_linter_cache .pytest_cache .ruff_cache
@@ -62,4 +69,8 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/installed-bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+$(VENV)/installed-site: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@touch $@

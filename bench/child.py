@@ -26,9 +26,9 @@ class ChildError(Exception):
 class Child(Closing):
     """A process that hosts engines and stays warm for the whole run."""
 
-    def __init__(self, engines: Sequence[str]) -> None:
+    def __init__(self, engines: Sequence[str], **variables: str) -> None:
         self.engines = tuple(engines)
-        environment = {k: v for k, v in os.environ.items() if k not in MISLEADING}
+        environment = {k: v for k, v in os.environ.items() if k not in MISLEADING} | variables
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker", *engines],
             cwd=ROOT,

@@ -171,7 +171,7 @@ class Tuned(Library):
     """mdtensor: a plan with `out`, and the calls of a user who keeps no plan."""
 
     word = "mdtensor"
-    packages = ("mdtensor", "pyopencl", "intel-opencl-rt", "numpy")
+    packages = ("mdtensor", "llvmlite", "pyopencl", "intel-opencl-rt", "numpy")
 
     def contraction(
         self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray

@@ -20,13 +20,14 @@ from typing import Any
 import cupy
 import numpy as np
 
+from bench.machine import tell
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.generic_selection import launch_sizes, without_parts
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.cuda.cuda_timer import CudaClock
 from mdtensor.backends.cuda.cupy_device import open_device
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates, in_parts
+from mdtensor.lower.gpu.space.generic_candidates import general_candidates, in_parts
 from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
@@ -178,10 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.only not in str(case):
             continue
         text = "\n".join(kernels.measure(case))
-        print(f"[{time.perf_counter() - begun:5.1f}] {text}", flush=True)
-        if options.out is not None:
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
+        tell(text, options.out, f"[{time.perf_counter() - begun:5.1f}] ")
 
 
 if __name__ == "__main__":

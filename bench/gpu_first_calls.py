@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.machine import tell
+
 SHAPES, PATIENCE = 20, 4.0  # of each kind; seconds that a kernel of its own may take to come
 Call = Callable[[], Any]
 
@@ -148,10 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.only not in name:
                 continue
             text = "\n  ".join([name, *Measured(make).lines()])
-            print(f"[{time.perf_counter() - begun:5.1f}] {text}", flush=True)
-            if options.out is not None:
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write(text + "\n")
+            tell(text, options.out, f"[{time.perf_counter() - begun:5.1f}] ")
 
 
 if __name__ == "__main__":

@@ -27,9 +27,10 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.cuda.cuda_timer import CudaClock
 from mdtensor.backends.cuda.cupy_device import CupyDevice, open_device
-from mdtensor.lower.gpu.candidates.block_shapes import blocked
-from mdtensor.lower.gpu.candidates.gpu_candidates import can_stream, fits
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_candidates
+from mdtensor.lower.gpu.base.block_shapes import blocked
+from mdtensor.lower.gpu.base.device_limits import can_stream
+from mdtensor.lower.gpu.space.gpu_ranking import fits
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_candidates
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.problem import points as points_of
 from mdtensor.lower.schedule.schedule import Schedule

@@ -21,6 +21,7 @@ TESTS = (
     "tests/api/test_cupy_kernels.py",
     "tests/api/test_tensors_on_gpu.py",
     "tests/api/test_tune_cuda.py",
+    "tests/host/test_host_cuda.py",
     "tests/tuner/test_kernels_cuda.py",
 )
 # Tests of the front ends that compute with generated CUDA what they compute on processors.

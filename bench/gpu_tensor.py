@@ -156,8 +156,8 @@ def _convolution(name: str, arrays: list[Any], tensors: list[Any]) -> Workload:
 
 def schedules_of(problem: Any, target: Any, most: int) -> list[Any]:
     """The cost model's choice, and candidates of every kind, no more than `most` of each."""
-    from mdtensor.lower.gpu.candidates.tma_candidates import bulk_candidates
-    from mdtensor.lower.gpu.cost.tma_cost import bulk_estimate
+    from mdtensor.lower.gpu.tma.tma_candidates import bulk_candidates
+    from mdtensor.lower.gpu.tma.tma_cost import bulk_estimate
     from mdtensor.lower.search.candidates import ranked
 
     first = ranked(problem, target)[0][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from bench.timing import after_pauses, batch
 from bench.workload import PLAN, Call
 from bench.workloads import Contraction
+from mdtensor.backends.llvm.llvm_program import LLVMProgram
 
 ROUNDS = 7
 BATCH_SECONDS = 0.02
@@ -44,8 +46,13 @@ def profile(
         "hot": hot,
         "asleep": asleep,
         "beyond_enqueue": {n: t - enqueue for n, t in hot.items() if n != "enqueue"},
-        "queue": "calling thread" if not program.waits else "worker threads",
+        "queue": "worker threads" if _is_shared(program) else "calling thread",
     }
+
+
+def _is_shared(program: Any) -> bool:
+    """Whether several threads run a program's groups."""
+    return not program.inline if isinstance(program, LLVMProgram) else program.waits
 
 
 def program_of(workload: Contraction, operands: list[np.ndarray]) -> Any:
@@ -58,6 +65,8 @@ def program_of(workload: Contraction, operands: list[np.ndarray]) -> Any:
 
 def bare(program: Any, arrays: Sequence[np.ndarray]) -> Call:
     """A call that enqueues a program's kernels on some arrays, all arguments set, and waits."""
+    if isinstance(program, LLVMProgram):
+        return partial(program.launcher(), *arrays)  # which is the enqueue
     # The extension's own function: the Python wrapper around it is not the enqueue.
     enqueue: Any = importlib.import_module("pyopencl._cl").enqueue_nd_range_kernel
     queue, waits = program.queue, program.waits

@@ -50,3 +50,11 @@ def commit() -> str:
         return subprocess.check_output(asked, cwd=Path(__file__).parent, text=True).strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
+
+
+def tell(line: str, file: Path | None = None, before: str = "") -> None:
+    """Prints what was found, behind what only matters now, and appends it to a file."""
+    print(before + line, flush=True)
+    if file is not None:
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(line + "\n")

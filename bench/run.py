@@ -113,7 +113,7 @@ class Driver:
         ours = self.child(OURS)
         tuning = ours.ask("tune", case=workload.name, budget=budget, patience=600 + 3 * budget)
         placed = self.placed(workload)
-        references = self._references(workload)
+        references = save_references(workload, self.folder)
         refused: dict[str, str] = {}
         errors: dict[tuple[str, str], float] = {}
         for child in _distinct(placed):
@@ -155,14 +155,6 @@ class Driver:
             host=host,
         )
 
-    def _references(self, workload: Workload) -> list[Path]:
-        """The files of a case's right results."""
-        paths: list[Path] = []
-        for number, result in enumerate(workload.reference(workload.operands())):
-            paths.append(self.folder / f"reference-{number}.npy")
-            np.save(paths[-1], result)
-        return paths
-
     def _rounds(
         self, workload: Workload, placed: dict[str, Child], calls: list[tuple[str, str]]
     ) -> dict[tuple[str, str], list[float]]:
@@ -181,6 +173,15 @@ class Driver:
         engine, call = key
         seconds = self.settings.batch_seconds
         return placed[engine].ask("time", engine=engine, call=call, seconds=seconds)["median"]
+
+
+def save_references(workload: Workload, folder: Path) -> list[Path]:
+    """The files of a case's right results, which workers read."""
+    paths: list[Path] = []
+    for number, result in enumerate(workload.reference(workload.operands())):
+        paths.append(folder / f"reference-{number}.npy")
+        np.save(paths[-1], result)
+    return paths
 
 
 def _worth(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:

@@ -114,6 +114,15 @@ class Host:
             self._settle(calls)
         return {"errors": errors, "refused": refused}
 
+    def settle(self, engine: str, call: str, seconds: float) -> Reply:
+        """Makes a call so often that its shape gets a kernel of its own, and waits for that."""
+        from mdtensor.api.engine import registry
+
+        for _ in range(2):
+            batch(self.calls[engine][call], seconds)
+            registry.engine_for().settle()
+        return {}
+
     def _settle(self, calls: dict[str, Call]) -> None:
         """Waits for the better general kernels that first calls had compiled in the background."""
         from mdtensor.api.engine import registry
@@ -133,9 +142,10 @@ class Host:
         return worst
 
     def time(self, engine: str, call: str, seconds: float) -> Reply:
-        """The median of a batch."""
+        """The median and the least of a batch."""
         samples = batch(self.calls[engine][call], seconds)
-        return {"median": statistics.median(samples), "samples": len(samples)}
+        median = statistics.median(samples)
+        return {"median": median, "least": min(samples), "samples": len(samples)}
 
     def fma_flops(self) -> Reply:
         """Operations of the limits' call "fma" for the current case."""

@@ -13,8 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdtensor import errors, tuner
+    from mdtensor import errors, host, tuner
     from mdtensor.api.arrays.array_spec import spec
+    from mdtensor.api.arrays.ragged import Ragged, ragged
     from mdtensor.api.calls.call_trace import trace
     from mdtensor.api.calls.statistics import stats
     from mdtensor.api.devices import device, devices
@@ -44,9 +45,11 @@ if TYPE_CHECKING:
     from mdtensor.api.frontends.reduce import reduce, scan
     from mdtensor.api.frontends.stencil import stencil
     from mdtensor.api.gradients.gradients import grad, vjp
+    from mdtensor.api.multi_device.sharded_array import ShardedArray, shard
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
     from mdtensor.api.replacing import replacing
+    from mdtensor.api.reports.report import report
     from mdtensor.api.result_memory import memory
     from mdtensor.api.streaming.stream_plan import stream
     from mdtensor.api.tuning.tune import tune
@@ -61,6 +64,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Plan",
+    "Ragged",
+    "ShardedArray",
     "argmax",
     "argmin",
     "avg_pool",
@@ -77,6 +82,7 @@ __all__ = [
     "einsum_path",
     "errors",
     "grad",
+    "host",
     "inner",
     "inp_view",
     "layer_norm",
@@ -97,9 +103,12 @@ __all__ = [
     "prod",
     "ps",
     "pw",
+    "ragged",
     "reduce",
     "replacing",
+    "report",
     "scan",
+    "shard",
     "softmax",
     "spec",
     "stats",
@@ -119,6 +128,8 @@ __all__ = [
 
 _HOMES = {
     "Plan": "api.plans.plan",
+    "Ragged": "api.arrays.ragged",
+    "ShardedArray": "api.multi_device.sharded_array",
     "argmax": "api.frontends.axes.axis_reductions",
     "argmin": "api.frontends.axes.axis_reductions",
     "avg_pool": "api.frontends.axes.pooling",
@@ -135,6 +146,7 @@ _HOMES = {
     "einsum_path": "api.frontends.einsum.einsum",
     "errors": "errors",
     "grad": "api.gradients.gradients",
+    "host": "host",
     "inner": "api.frontends.einsum.products",
     "inp_view": "api.frontends.loops.dsl",
     "layer_norm": "api.frontends.axes.normalisation",
@@ -155,9 +167,12 @@ _HOMES = {
     "prod": "api.frontends.axes.axis_reductions",
     "ps": "api.frontends.operators",
     "pw": "api.frontends.operators",
+    "ragged": "api.arrays.ragged",
     "reduce": "api.frontends.reduce",
     "replacing": "api.replacing",
+    "report": "api.reports.report",
     "scan": "api.frontends.reduce",
+    "shard": "api.multi_device.sharded_array",
     "softmax": "api.frontends.axes.normalisation",
     "spec": "api.arrays.array_spec",
     "stats": "api.calls.statistics",
@@ -181,7 +196,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    value = module if name in ("errors", "ndimage", "tuner") else getattr(module, name)
+    value = module if name in ("errors", "host", "ndimage", "tuner") else getattr(module, name)
     globals()[name] = value
     return value
 

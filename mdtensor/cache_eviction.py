@@ -10,9 +10,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import StoreError, tell
 from mdtensor.paths import cache_directory, check_private
 
@@ -35,9 +35,25 @@ _added: int | None = None  # bytes since the last look of this process, if it ha
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    path: Path
+    path: str
     nbytes: int
     used: float  # seconds since 1970
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it is the mark of a compilation that was begun."""
+        return os.path.basename(os.path.dirname(self.path)) == "begun"
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it is a program, or a store that was set aside."""
+        if self.name.startswith(".") or self.is_mark:
+            return False
+        return "programs" in Path(self.path).parts or ".corrupt-" in self.name
 
 
 def limit() -> int:
@@ -92,14 +108,20 @@ def prune() -> int:
         return 0
     for name in _FORMER:
         shutil.rmtree(root / "programs" / name, ignore_errors=True)
-    now, removed = time.time(), 0
-    files = list(_files(root))
-    for file in _left_behind(files, now):
-        removed += _is_removed(file)
-    kept = sorted((file for file in files if _may_go(file.path)), key=lambda file: file.used)
-    total = sum(file.nbytes for file in files)
-    goal = total if total <= limit() else limit() * _LEFT
-    for file in kept:
+    # Of the many files that stay, none is held.
+    total, drafts, marks = 0, list[_File](), list[_File]()
+    for file in _files(os.fspath(root)):
+        total += file.nbytes
+        if file.name.startswith("."):
+            drafts.append(file)
+        elif file.is_mark:
+            marks.append(file)
+    removed = sum(map(_is_removed, _left_behind(drafts, marks)))
+    if total <= limit():
+        return removed
+    goal = limit() * _LEFT
+    kept = [file for file in _files(os.fspath(root)) if file.may_go]
+    for file in sorted(kept, key=lambda file: file.used):
         if total <= goal:
             break
         removed += _is_removed(file)
@@ -107,43 +129,32 @@ def prune() -> int:
     return removed
 
 
-def _left_behind(files: list[_File], now: float) -> Iterator[_File]:
+def _left_behind(drafts: list[_File], marks: list[_File]) -> Iterator[_File]:
     """Drafts and marks of processes that ended in the middle of their work."""
-    marks = [file for file in files if _is_mark(file.path)]
+    now = time.time()
     marks.sort(key=lambda file: file.used, reverse=True)
     for number, mark in enumerate(marks):
         if now - mark.used > (_DAY if number >= _MOST_MARKS else _AGE_OF_MARKS):
             yield mark
-    for file in files:
-        if file.path.name.startswith(".") and now - file.used > _AGE_OF_DRAFTS:
-            yield file
+    for draft in drafts:
+        if now - draft.used > _AGE_OF_DRAFTS:
+            yield draft
 
 
-def _is_mark(path: Path) -> bool:
-    return path.parent.name == "begun"
-
-
-def _may_go(path: Path) -> bool:
-    """Whether a file is a program, or a store that was set aside."""
-    if path.name.startswith(".") or _is_mark(path):
-        return False
-    return "programs" in path.parts or ".corrupt-" in path.name
-
-
-def _files(folder: Path) -> Iterator[_File]:
+def _files(folder: str) -> Iterator[_File]:
     """The files in a folder and those below, by no links."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _files(Path(entry.path))
+                yield from _files(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    yield _File(Path(entry.path), status.st_size, status.st_mtime)
+                    yield _File(entry.path, status.st_size, status.st_mtime)
 
 
 def _is_removed(file: _File) -> bool:
     with suppress(OSError):
-        file.path.unlink()
+        Path(file.path).unlink()
         return True
     return False

@@ -175,6 +175,10 @@ class StoreError(MdtensorError):
     """The store of tuning results cannot be read or written."""
 
 
+class ReportError(MdtensorError):
+    """A report for people cannot be written, or of what it should be made is not there."""
+
+
 class NotPrivateError(StoreError):
     """A folder of the cache is not used, since another user may have put there what it holds."""
 
@@ -223,7 +227,7 @@ def _is_own(module: Any) -> bool:
 
 
 class DeviceError(MdtensorError, ValueError):
-    """Arrays of one call lie on several devices; `notes` say which one is where."""
+    """Devices of one call do not go together: its arrays lie on several, or it names wrong ones."""
 
 
 class NoDeviceError(MdtensorError):

@@ -52,13 +52,14 @@ _kept: list[Lock] = []
 _taken: list[Lock] = []  # by the fork that is under way
 
 
-def keep_over_forks(lock: Lock) -> None:
+def keep_over_forks(lock: Lock, *, innermost: bool = False) -> None:
     """Lets no fork happen while another thread holds a lock, which the child could never take.
 
     Where several are kept, the latest is taken first: what is kept later may be held while
-    one that was kept earlier is taken, and not the other way round.
+    one that was kept earlier is taken, and not the other way round. While any of them is held, one
+    that is `innermost` may be taken.
     """
-    _kept.append(lock)
+    _kept.insert(0 if innermost else len(_kept), lock)
 
 
 def _take() -> None:
@@ -78,13 +79,17 @@ def _take() -> None:
 
 
 def _take_all() -> None:
-    taken: list[Lock] = []
-    # Until a lock was taken, whoever held it may have kept others.
-    while left := [lock for lock in _kept if not any(lock is each for each in taken)]:
-        for lock in reversed(left):
+    """Takes the latest first, and begins again where another was kept meanwhile.
+
+    Whoever has that one may wait for an earlier one, which this would otherwise have by then.
+    """
+    known: list[Lock] = []
+    while len(known) < len(_kept):
+        _release()
+        known = _kept[:]
+        for lock in reversed(known):
             lock.acquire()
-            taken.append(lock)
-    _taken[:] = taken
+            _taken.append(lock)
 
 
 def _is_importing() -> bool:

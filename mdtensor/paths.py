@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from mdtensor.errors import NotPrivateError
+from mdtensor.errors import MdtensorError, NotPrivateError
 
 
 def cache_directory() -> Path:
@@ -31,6 +34,29 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.devnull)
+
+
+def write_whole(file: Path, text: str, error: type[MdtensorError]) -> None:
+    """Writes a file that the user named, whole or not at all.
+
+    Raises `error` where that is impossible: what was there before is there still.
+    """
+    draft = None
+    try:
+        if not file.name:
+            raise ValueError("it is no file")
+        if "\0" in str(file):
+            raise ValueError("its name has a null character")
+        draft = file.with_name(f".{uuid.uuid4().hex}")
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.replace(file)
+    except (OSError, ValueError) as cause:
+        reason = getattr(cause, "strerror", None) or cause
+        raise error(f"cannot write {file}: {reason}") from cause
+    finally:
+        if draft is not None:  # interrupted, too
+            with suppress(OSError, ValueError):
+                draft.unlink(missing_ok=True)
 
 
 def private_folder(path: Path) -> Path:
@@ -83,12 +109,21 @@ def _not_private(folder: Path, reason: str) -> NotPrivateError:
 
 def read_private(path: Path, most_bytes: int) -> bytes:
     """The content of a file; OSError unless it is private, and not longer than allowed."""
+    return _content(path, most_bytes, not_private)
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """The content of a file of facts, whoever wrote it; OSError if it is longer than allowed."""
+    return _content(Path(os.path.realpath(path)), most_bytes, lambda _: None)
+
+
+def _content(path: Path, most_bytes: int, refused: Callable[[os.stat_result], str | None]) -> bytes:
     # What is no file may keep whoever opens it waiting.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
             raise OSError(f"{path} is no file of at most {most_bytes} bytes")
-        if (reason := not_private(status)) is not None:
+        if (reason := refused(status)) is not None:
             raise OSError(f"{path} is not used: {reason}")
         return file.read(most_bytes)

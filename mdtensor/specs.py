@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, shown
 
 _MOST_BYTES = 2**63 - 1
@@ -54,21 +54,47 @@ def as_dtype(given: Any) -> np.dtype:
         ) from error
 
 
+# By NumPy's numbers: letters are not unique, ml_dtypes has an int1 with that of float16.
+_COMPUTED = frozenset(np.dtype(letter).num for letter in "?bBhHiIlLqQefdFD")
+
+
+def is_computed(dtype: np.dtype) -> bool:
+    """Whether kernels compute with a type, in the machine's byte order.
+
+    They do with bool, integers, float16 to float64, pairs of these, and ml_dtypes' bfloat16.
+
+    >>> [is_computed(np.dtype(letter)) for letter in "?fO"]
+    [True, True, False]
+    """
+    return dtype.num in _COMPUTED or is_short_float(dtype)
+
+
 def kind_of(dtype: np.dtype) -> str:
     """NumPy's letter for a kind of types, where bfloat16 is one of the floats.
 
     >>> kind_of(np.dtype("f2")), kind_of(np.dtype("i1"))
     ('f', 'i')
     """
-    return "f" if dtype.name == "bfloat16" else dtype.kind
+    # NumPy makes a type's name anew each time, which takes microseconds.
+    return "f" if dtype.kind == "V" and dtype.name in _SHORT else dtype.kind
 
 
-_SHORT = frozenset(("float16", "bfloat16"))
+# Floats of 16 bits, and the distance from 1 to the next larger number.
+_SHORT = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def is_short_float(dtype: np.dtype) -> bool:
     """Whether a type is one of 16 bits, in which numbers are kept and not computed."""
-    return dtype.itemsize == 2 and dtype.name in _SHORT
+    return dtype.kind in "fV" and dtype.itemsize == 2 and dtype.name in _SHORT
+
+
+def epsilon(dtype: np.dtype) -> float:
+    """The distance from 1 to the next larger number of a type of floats or complex numbers.
+
+    >>> epsilon(np.dtype("f2")) == 2.0**-10
+    True
+    """
+    return _SHORT.get(dtype.name) or float(np.finfo(dtype).eps)
 
 
 def computed_dtype(dtype: np.dtype) -> np.dtype:
@@ -78,6 +104,28 @@ def computed_dtype(dtype: np.dtype) -> np.dtype:
     (dtype('float32'), dtype('float64'))
     """
     return np.dtype(np.float32) if is_short_float(dtype) else dtype
+
+
+def common_dtype(dtypes: Sequence[np.dtype], numbers: Sequence[complex] = ()) -> np.dtype:
+    """The type that NumPy brings elements of several types to, and numbers of Python beside them.
+
+    Raises DTypeError where there is none, as for bfloat16 and float16.
+
+    >>> common_dtype([np.dtype("f4"), np.dtype("i4")]), common_dtype([np.dtype("f4")], [1j])
+    (dtype('float64'), dtype('complex64'))
+    """
+    try:
+        common = np.result_type(*dtypes)
+    except np.exceptions.DTypePromotionError as error:
+        names = " and ".join(dict.fromkeys(map(str, dtypes)))
+        raise DTypeError(
+            f"{names} have no common type", hint="convert the arrays, to float32 for instance"
+        ) from error
+    if kind_of(common) == common.kind:  # and so not bfloat16
+        return np.result_type(common, *numbers)
+    # Beside types that are not its own, NumPy takes numbers for float64 or complex128.
+    is_complex = any(isinstance(number, complex) for number in numbers)
+    return np.dtype(np.complex64) if is_complex else common
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +240,10 @@ class Target:
     bulk_copies: bool = False
     units: int = 1
     core: CoreLimits = CoreLimits()
+
+    def __hash__(self) -> int:
+        # What the cost model keeps is looked up many thousand times in a first call.
+        return hash((self.name, self.dialect, self.cores, self.vector_bytes))
 
     @property
     def clock(self) -> float:

@@ -15,11 +15,13 @@ from typing import Any
 from mdtensor.api.frameworks import torch_operators
 from mdtensor.api.frameworks.call_text import kept_text
 from mdtensor.api.frameworks.front_end_texts import layout_of
+from mdtensor.api.frameworks.torch_graphs import torch_backend
+from mdtensor.api.frameworks.torch_graphs.graph_report import GraphReport, measured
 from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ShapeError
-from mdtensor.options import is_iterable
+from mdtensor.options import is_iterable, whole
 
-__all__ = ["conv", "einsum", "operator", "reduce", "scan"]
+__all__ = ["backend", "conv", "einsum", "operator", "reduce", "report", "scan"]
 
 Tensor = Any
 PerAxis = int | Sequence[int]
@@ -133,6 +135,29 @@ def operator(what: Plan | Callable[..., Any]) -> Callable[..., Any]:
 
     computed.__name__ = getattr(what, "__name__", "plan")
     return torch_operators.in_graphs(computed)
+
+
+def backend(graph: Any, inputs: Sequence[Tensor], **options: Any) -> Callable[..., Any]:
+    """The backend of `torch.compile(model, backend="mdtensor")`.
+
+    Products, convolutions, poolings, normalisations, reductions and elementwise functions of a
+    graph, forward and backward, become plans; all else stays torch's. On the first call each is
+    timed beside torch's function, and the next 24 calls are by what took less time, by our kernels
+    alone and by torch alone, in turns: what takes least is kept. Takes no options: raises
+    ArgumentError for one.
+    """
+    return torch_backend.compiled(graph, inputs, options)
+
+
+def report(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> GraphReport:
+    """What ran where in compiled graphs that a call runs, and what it took.
+
+    The function is called with the arguments, `repeats` times after a first one; it may compute
+    gradients, too. The report has a row for each layer and function: whether mdtensor or torch
+    computes it, its share of the time, what the other way takes, and what tuning gained. It is
+    printed as a table. Raises ArgumentError where the call runs no graph of this backend.
+    """
+    return measured(function, arguments, whole("repeats", repeats))
 
 
 if importlib.util.find_spec("torch") is not None:

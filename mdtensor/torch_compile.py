@@ -1,31 +1,33 @@
-"""Graph breaks for `torch.compile`: it does not trace calls of mdtensor, but runs them as they are.
+"""What `torch.compile` knows of mdtensor: its calls break graphs, and it is a backend.
 
 Its tracer, Dynamo, follows calls into all modules but those in a list of its own, which has
 standard ones and numpy. It would take mdtensor's Python for a part of the user's. torch is not
-imported for that: the list is added to once somebody imports its module.
+imported for that: lists of its are added to once somebody imports their modules.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_RULES = "torch._dynamo.trace_rules"
+_BACKEND = "mdtensor"
 _SKIPPED = ("mdtensor", "pyopencl", "cupy")
 
 
 class _Finder:
-    """An importer of Dynamo's list that adds to it, and of nothing else."""
+    """An importer of Dynamo's lists that adds to them, and of nothing else."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's specification, with a loader that adds to the list."""
-        if name != _RULES:
+        add = _ADDED.get(name)
+        if add is None:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -35,7 +37,7 @@ class _Finder:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _skip_modules(module)
+            add(module)
 
         loader.exec_module = exec_module
         return spec
@@ -49,11 +51,32 @@ def _skip_modules(rules: ModuleType) -> None:
             add(name)
 
 
+def _add_backend(registry: ModuleType) -> None:
+    """Has `torch.compile(…, backend="mdtensor")` find its backend, with no entry point too."""
+    register = getattr(registry, "register_backend", None)
+    if register is not None and _BACKEND not in getattr(registry, "_BACKENDS", ()):
+        register(_backend, name=_BACKEND)
+
+
+def _backend(graph: Any, inputs: Sequence[Any], **options: Any) -> Any:
+    """The backend, which is imported when a graph is compiled."""
+    return importlib.import_module("mdtensor.torch").backend(graph, inputs, **options)
+
+
+# By the module that has a list, what adds to it.
+_ADDED: Mapping[str, Callable[[ModuleType], None]] = {
+    "torch._dynamo.trace_rules": _skip_modules,
+    "torch._dynamo.backends.registry": _add_backend,
+}
+
+
 def watch() -> None:
-    """Adds to Dynamo's list, at once or when that is imported."""
-    if (rules := sys.modules.get(_RULES)) is not None:
-        _skip_modules(rules)
-    else:
+    """Adds to Dynamo's lists, at once or when they are imported."""
+    missing = [name for name in _ADDED if name not in sys.modules]
+    for name, add in _ADDED.items():
+        if name not in missing:
+            add(sys.modules[name])
+    if missing:
         sys.meta_path.insert(0, _Finder)
 
 

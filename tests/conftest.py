@@ -38,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the tests marked gpus; fewer than two devices fail them",
     )
     parser.addoption(
+        "--cross",
+        action="store_true",
+        help="run the tests marked cross; a missing emulator or compiler fails them",
+    )
+    parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden"
     )
     parser.addoption(
@@ -58,6 +63,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: os.environ.pop("MDTENSOR_CACHE_DIR"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.fixed_files import FixedFiles
+
+    return FixedFiles(config, log)
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     # --doctest-modules is for mdtensor: what lies here beside the tests is theirs to import.
     is_plain_module = collection_path.suffix == ".py" and not collection_path.name.startswith(
@@ -70,6 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_wanted = {
         "gpu": config.getoption("--gpu"),
         "gpus": config.getoption("--gpus") or (config.getoption("--gpu") and not missing_gpu(2)),
+        "cross": config.getoption("--cross"),
     }
     for marker in (marker for marker, wanted in is_wanted.items() if not wanted):
         left_out = [item for item in items if item.get_closest_marker(marker)]

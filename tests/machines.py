@@ -67,7 +67,7 @@ def _cpu() -> str:
         target = registry.engine_for().target
     except NoDeviceError as error:
         return str(error).splitlines()[0]
-    return f"OpenCL {target.driver}"
+    return target.driver
 
 
 def _gpu() -> str:

@@ -6,9 +6,12 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import mdtensor
+from mdtensor.lower.gpu.base import gpu_kind
 from mdtensor.lower.gpu.space import gpu_kinds
 from tests.tables import tables_in
 
@@ -24,6 +27,7 @@ RECIPES = (
 MOST_LINKS = 6  # of a paragraph that one can read
 MOST_WORDS = 1500  # of a page, without tables, that takes less than ten minutes
 MOST_TERMS = 60
+MOST_OF_A_DECISION = 15  # words of its line in the index
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -39,6 +43,25 @@ def test_every_page_is_in_the_index() -> None:
         (ROOT / "docs" / target).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", index)
     }
     assert {page.resolve() for page in PAGES} - linked == {ROOT / "docs" / "index.md"}
+
+
+def test_every_decision_has_a_line_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").partition("## Decisions")[2]
+    lines = re.findall(r"^- \[(.+)\]\((adr/.+?)\): (.+)\.$", index, flags=re.MULTILINE)
+    assert sorted((file, f"# {title}") for title, file, _ in lines) == [
+        (f"adr/{page.name}", page.read_text(encoding="utf-8").partition("\n")[0])
+        for page in PAGES
+        if page.parent.name == "adr"
+    ]
+    assert not [says for _, _, says in lines if len(says.split()) > MOST_OF_A_DECISION]
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    """Names of a module are listed by the module, and Sphinx fails where there is no such name."""
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    listed = re.findall(r"^\.\. auto\w+:: mdtensor\.(\w+)$", text, flags=re.MULTILINE)
+    assert sorted(listed) == sorted({*mdtensor.__all__, "directive", "jax", "torch"})
 
 
 def test_every_folder_of_the_package_is_a_stage() -> None:
@@ -179,7 +202,7 @@ def test_a_link_on_a_symbol_leads_to_its_file(page: Path) -> None:
 
 def test_a_symbol_that_moved_is_found() -> None:
     assert "Schedule.to_json" in names_in(ROOT / "mdtensor/lower/schedule/schedule.py")
-    assert "MATRICES" in names_in(ROOT / "mdtensor/lower/gpu/space/gpu_kinds.py")
+    assert "KINDS" in names_in(ROOT / "mdtensor/lower/gpu/space/gpu_kinds.py")
     assert "Schedule" not in names_in(ROOT / "mdtensor/lower/gpu/space/gpu_kinds.py")
 
 
@@ -187,6 +210,10 @@ def test_architecture_is_read_in_ten_minutes() -> None:
     texts = paragraphs(ARCHITECTURE)
     assert not [text for text in texts if text.count("](") > MOST_LINKS]
     assert len(" ".join(texts).split()) <= MOST_WORDS
+
+
+def source_of(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
 def test_every_kind_of_the_gpu_is_among_the_patterns() -> None:
@@ -198,8 +225,17 @@ def test_every_kind_of_the_gpu_is_among_the_patterns() -> None:
         for name in re.findall(r"`(\w+)`", kinds)
     }
     assert listed == {kind.name for kind in gpu_kinds.KINDS}
-    for kind in gpu_kinds.KINDS:
-        row = rf"GPU kinds?[^|]*`{kind.name}`[^|]*\|[^|]*\[`{kind.emit.__name__}`\]\("
+    modules = set(re.findall(r"^from (\S+_kinds?) import", source_of(gpu_kinds), re.MULTILINE))
+    of_folders = [
+        (module.split(".")[-2], kind)
+        for module in modules
+        for kind in vars(importlib.import_module(module)).values()
+        if isinstance(kind, gpu_kind.GpuKind)
+    ]
+    assert len(of_folders) == len(gpu_kinds.KINDS)
+    for folder, kind in of_folders:
+        assert kind in gpu_kinds.KINDS
+        row = rf"GPU kinds?[^|]*`{kind.name}`[^|]*\(\[folder\]\([./\w]+/lower/gpu/{folder}\)\)"
         assert len(re.findall(row, rows)) == 1
 
 

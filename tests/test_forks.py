@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -196,3 +197,77 @@ def test_no_pool_of_threads_is_imported_first_while_a_fork_waits() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+# A lock that a thread keeps and takes while a fork waits for an earlier one, which it takes again.
+KEPT_MEANWHILE = """
+import os, threading
+from mdtensor.forks import keep_over_forks
+earlier, later = threading.RLock(), threading.RLock()
+keep_over_forks(earlier)
+begun, waits = threading.Event(), threading.Event()
+def works():
+    with earlier:
+        begun.set()
+        waits.wait(60)
+        threading.Event().wait(0.2)
+        keep_over_forks(later)
+    with later:
+        threading.Event().wait(0.2)
+        with earlier:
+            pass
+threading.Thread(target=works, daemon=True).start()
+begun.wait()
+waits.set()
+child = os.fork()
+if child == 0:
+    os._exit(0 if earlier.acquire(timeout=1) and later.acquire(timeout=1) else 3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_takes_locks_in_their_order_where_another_is_kept_meanwhile() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KEPT_MEANWHILE],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+FREEING = """
+import os, signal, threading, time
+import numpy as np, mdtensor as mdt
+from llvmlite.binding import ffi
+a = np.ones((8, 8))
+mdt.einsum("ij,jk->ik", a, a)
+begun = threading.Event()
+
+def free():
+    with ffi.lib._lock:  # as whoever frees a module
+        begun.set()
+        time.sleep(0.5)
+
+threading.Thread(target=free).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    constant = 2.5
+    os._exit(0 if mdt.reduce("ij->i", a, f=lambda x: x * constant)[0] == 20 else 3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_compiles_where_another_thread_freed_what_was_compiled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FREEING],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+        env={**os.environ, "MDTENSOR_DEVICE": "llvm"},
+    )
+    assert done.stdout.split() == ["0"], done.stderr

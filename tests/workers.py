@@ -24,7 +24,7 @@ from pathlib import Path
 from mdtensor.backends.host.hardware import core_count
 
 BATCH = 50
-SECONDS = 60  # without a sign of life from a worker, once it has begun
+SECONDS = 60
 BEGIN_SECONDS = 250
 MOST_AT_ONCE = 4
 # Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
@@ -65,10 +65,15 @@ class Report:
 
 @dataclass(frozen=True)
 class Workers:
-    """What runs cases: a module with an option `--worker`, and what a case is, in words."""
+    """What runs cases: a module with an option `--worker`, and what a case is, in words.
+
+    A worker that says nothing for `SECONDS`, once it has begun, hangs; where cases are so many
+    times `slower`, it may take as many times as long.
+    """
 
     module: str
     describe: Callable[[str], str]
+    slower: int = 1
 
     def run(self, names: Sequence[str], *, verbose: bool = False) -> Report:
         """Runs cases, a batch in each process; a crash or a hang fails its case only."""
@@ -108,7 +113,7 @@ class Workers:
         worker.stdin.close()
         finished: set[str] = set()
         current, hung = "", False
-        for message in _messages(worker):
+        for message in _messages(worker, SECONDS * self.slower):
             if message is None:
                 hung = True
                 worker.kill()
@@ -131,7 +136,9 @@ class Workers:
             return []
         if not current:
             raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
-        reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
+        reason = (
+            f"no answer in {SECONDS * self.slower} s" if hung else f"the process ended with {code}"
+        )
         if any(trace in word for word in words for trace in TRACES):
             report.counts[COMPILER] += 1
             report.crashed.append(current)
@@ -184,7 +191,7 @@ def _harm(name: str) -> None:
         time.sleep(3600)
 
 
-def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
+def _messages(worker: subprocess.Popen[str], seconds: int) -> Iterator[dict[str, str] | None]:
     """What a worker says, line by line; None where it is silent for too long."""
     assert worker.stdout is not None
     descriptor = worker.stdout.fileno()
@@ -199,7 +206,7 @@ def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
             piece = os.read(descriptor, 1 << 16)
             if not piece:
                 return
-            silence = SECONDS
+            silence = seconds
             *lines, text = (text + piece).split(b"\n")
             for line in lines:
                 yield json.loads(line)

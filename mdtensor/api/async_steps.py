@@ -10,26 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.views import Access, AffineIndex
 
 _MANY = 1 << 20  # indices along an axis that are compared one by one
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One `md_hom`: the slots of its inputs, and those of its outputs."""
-
-    md_hom: MDHom
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

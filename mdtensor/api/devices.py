@@ -1,13 +1,17 @@
-"""Which device computes NumPy arrays."""
+"""Which device computes NumPy arrays, and what a caller may write for several."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from mdtensor.api.engine import registry
 from mdtensor.backends.select import found_devices
 from mdtensor.errors import DTypeError, shown
 from mdtensor.specs import Target
+
+# "all", names as `devices` has them, or names with the weights of their shares.
+Devices = str | Sequence[str] | Mapping[str, float]
 
 
 def devices() -> list[str]:

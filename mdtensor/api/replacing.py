@@ -7,7 +7,6 @@ import importlib
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self, get_args
 
@@ -19,6 +18,7 @@ from mdtensor.api.frontends.correlation import convolve, correlate
 from mdtensor.api.frontends.einsum.einsum import einsum
 from mdtensor.api.frontends.einsum.products import dot, inner, matmul, outer, vdot
 from mdtensor.api.frontends.einsum.tensordot import tensordot
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, PathError, ShapeError, SubscriptError
 from mdtensor.options import one_of
 from mdtensor.originals import original

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.backends.protocol import Compiler, Device
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import NoDeviceError
 
 VARIABLE = "MDTENSOR_DEVICE"
@@ -21,18 +21,27 @@ _AS_TORCH_SAYS = re.compile(r"^cuda:(\d+)$")
 class Found:
     """A device that could be used: its name, the kind of arrays it takes, and how to open it.
 
-    One that is `opt_in` computes for those who name it, and is never the default.
+    `by` is what its kernels are compiled by: "llvm", "opencl" or "cuda".
     """
 
     name: str
     arrays: str
     open: Callable[[], Device]
-    opt_in: bool = False
+    by: str = ""
 
     def is_called(self, name: str) -> bool:
-        """Whether a name is a part of this one's, or what torch calls it, such as "cuda:1"."""
-        said = _AS_TORCH_SAYS.sub(r"cuda \1:", name.lower())
-        return said in self.name.lower()
+        """Whether a name is `by`, a part of this one's, or what torch calls it, such as "cuda:1".
+
+        >>> Found("Portable Computing Language: cpu", "numpy", object, "opencl").is_called("OpenCL")
+        True
+        """
+        return is_called(self.name, self.by, name)
+
+
+def is_called(name: str, by: str, said: str) -> bool:
+    """Whether a device is meant: by its compiler, a part of its name, or what torch calls it."""
+    said = _AS_TORCH_SAYS.sub(r"cuda \1:", said.lower())
+    return said == by or said in name.lower()
 
 
 def found_devices() -> list[Found]:
@@ -49,31 +58,58 @@ def found_devices() -> list[Found]:
 def _search() -> tuple[list[Found], list[str]]:
     """The devices, and why a library found none."""
     reasons: list[str] = []
-    found: list[Found] = []
+    found = _llvm_devices()
     try:
         found += _opencl_devices()
     except NoDeviceError as error:
         reasons.append(error.message)
-    found += _llvm_devices()
     found += _cuda_devices()
     return found, reasons
 
 
 def _nothing_found(reasons: Sequence[str]) -> NoDeviceError:
-    from mdtensor.backends.opencl import opencl_runtime
-
     return NoDeviceError(
-        "no device to compute on: no OpenCL implementation and no CUDA device was found",
+        "no device to compute on: neither llvmlite nor an OpenCL implementation nor a CUDA device"
+        " was found",
         notes=reasons,
-        hint=opencl_runtime.hint_where_none_is_found(),
+        hint=_hint_for_numpy(),
     )
 
 
-def _no_llvm(wanted: str | None) -> NoDeviceError:
-    from mdtensor.backends.llvm.llvm_device import hint_where_missing
+def _hint_for_numpy() -> str:
+    """What to install where nothing computes NumPy's arrays."""
+    from mdtensor.backends.llvm import llvm_device
+    from mdtensor.backends.opencl import opencl_runtime
 
-    message = f"no device for numpy arrays is called {wanted!r}"
-    return NoDeviceError(message, hint=hint_where_missing())
+    if llvm_device.is_supported():
+        return llvm_device.hint_where_missing()
+    return opencl_runtime.hint_where_none_is_found()
+
+
+def _not_called(
+    wanted: str | None, arrays: str, found: Sequence[Found], reasons: Sequence[str]
+) -> NoDeviceError:
+    """The error where devices were found, but none for these arrays by that name."""
+    available = [device.name for device in found if device.arrays == arrays]
+    asked = (wanted or "").lower()
+    if "llvm" in asked:
+        from mdtensor.backends.llvm.llvm_device import hint_where_missing
+
+        hint = hint_where_missing()
+    elif asked == "opencl":
+        from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found
+
+        hint = hint_where_none_is_found()
+    elif available:
+        hint = f"name a part of one of these, by mdtensor.device(…), --device or {VARIABLE}"
+    else:
+        hint = _hint_for_numpy() if arrays == "numpy" else None
+    called = f" is called {wanted!r}" if wanted else ""
+    return NoDeviceError(
+        f"no device for {arrays} arrays{called}",
+        notes=[*reasons, *(f"available: {name}" for name in available)],
+        hint=hint,
+    )
 
 
 def _opencl_devices() -> list[Found]:
@@ -82,16 +118,16 @@ def _opencl_devices() -> list[Found]:
     def opener(device: Any) -> Callable[[], Device]:
         return lambda: opencl_device.open_device(device)
 
-    return [Found(label, "numpy", opener(device)) for label, device in opencl_device.devices()]
+    return [
+        Found(label, "numpy", opener(device), "opencl") for label, device in opencl_device.devices()
+    ]
 
 
 def _llvm_devices() -> list[Found]:
     from mdtensor.backends.llvm import llvm_device
 
-    return [
-        Found(label, "numpy", llvm_device.open_device, opt_in=True)
-        for label in llvm_device.devices()
-    ]
+    opened = llvm_device.open_device
+    return [Found(label, "numpy", opened, "llvm") for label in llvm_device.devices()]
 
 
 def _cuda_devices() -> list[Found]:
@@ -100,7 +136,7 @@ def _cuda_devices() -> list[Found]:
     from mdtensor.backends.cuda import cupy_device
 
     return [
-        Found(label, "cupy", lambda number=number: cupy_device.open_device(number))
+        Found(label, "cupy", lambda number=number: cupy_device.open_device(number), "cuda")
         for number, label in cupy_device.devices()
     ]
 
@@ -108,31 +144,20 @@ def _cuda_devices() -> list[Found]:
 def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
     """The device whose name contains `name` (by default that of `MDTENSOR_DEVICE`).
 
-    Without a name: the first that takes the given kind of arrays and is not `opt_in`. Raises
-    NoDeviceError where no device fits.
+    Without a name: the first that takes the given kind of arrays. Raises NoDeviceError where no
+    device fits.
     """
     wanted = name if name is not None else os.environ.get(VARIABLE) if arrays == "numpy" else None
-    if arrays == "numpy" and "llvm" in (wanted or "").lower():
-        if not (only := _llvm_devices()):
-            raise _no_llvm(wanted)
-        if only[0].name.lower().startswith((wanted or "").lower()):
-            return only[0].open()  # nor does the loader of OpenCL need 50 ms
+    # The loader of OpenCL takes 50 ms, and need not be asked.
+    quick = [d for d in _llvm_devices() if d.arrays == arrays and d.is_called(wanted or "")]
+    if quick:
+        return quick[0].open()
     found, reasons = _search()
-    usable = [device for device in found if wanted or not device.opt_in]
-    if not usable:
-        raise _nothing_found([*reasons, *(f"by name alone: {device.name}" for device in found)])
-    chosen = [d for d in usable if d.arrays == arrays and d.is_called(wanted or "")]
+    if not found:
+        raise _nothing_found(reasons)
+    chosen = [d for d in found if d.arrays == arrays and d.is_called(wanted or "")]
     if not chosen:
-        available = [device.name for device in found if device.arrays == arrays]
-        raise NoDeviceError(
-            f"no device for {arrays} arrays is called {wanted!r}"
-            if wanted
-            else f"no device for {arrays} arrays",
-            notes=[f"available: {label}" for label in available],
-            hint=f"name a part of one of these, by mdtensor.device(…), --device or {VARIABLE}"
-            if available
-            else None,
-        )
+        raise _not_called(wanted, arrays, found, reasons)
     return chosen[0].open()
 
 

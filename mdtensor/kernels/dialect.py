@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from mdtensor.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ShortFloat:
-    """How floats of 16 bits are loaded, stored and stored together, and functions for that."""
+    """How floats of 16 bits are loaded and stored, each alone or together; functions for that.
+
+    Without `load_together`, a language has no vectors that are computed with.
+    """
 
     load: str
     store: str
     store_together: str
     functions: str = ""
+    load_together: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import ZERO, Index
 from mdtensor.lower.ir.loop_nest import Argument
 from mdtensor.lower.ir.tma_statements import TensorMap

@@ -17,6 +17,7 @@ _TYPES = {
     "uint32": "uint",
     "uint64": "ulong",
     "float16": "half",
+    "bfloat16": "ushort",
     "float32": "float",
     "float64": "double",
 }
@@ -45,6 +46,26 @@ _LONG_VECTORS = "\n".join(
         *(_LONG_SELECT.format(type=name, mask=mask) for name, mask in _MASKS.items()),
     )
 )
+# The upper half of a float, rounded to the nearest, of two such to the even one; a NaN stays one. A
+# double is rounded to one of the two next floats first, where it lies between them to the odd one,
+# so that it is rounded once.
+_BFLOATS = """\
+static inline ushort{n} __attribute__((overloadable)) nearest_bfloat(float{n} x)
+{{
+  const uint{n} bits = as_uint{n}(x), upper = bits >> 16;
+  const uint{n} nearest = (bits + (upper & 1) + 0x7fff) >> 16;
+  return convert_ushort{n}(select(nearest, upper | 0x40, isnan(x)));
+}}
+static inline ushort{n} __attribute__((overloadable)) nearest_bfloat(double{n} x)
+{{
+  const float{n} nearest = convert_float{n}(x);
+  const double{n} back = convert_double{n}(nearest);
+  const long{n} beyond = fabs(back) > fabs(x) ? (long{n})(1) : (long{n})(0);
+  const long{n} odd = back != x ? (long{n})(1) : (long{n})(0);
+  const uint{n} bits = (as_uint{n}(nearest) - convert_uint{n}(beyond)) | convert_uint{n}(odd);
+  return nearest_bfloat(as_float{n}(bits));
+}}"""
+_BFLOAT_FUNCTIONS = "\n".join(_BFLOATS.format(n=n) for n in ("", 2, 4, 8, 16))
 # A launch with addresses, which are numbers, is cheaper than one with pointers to shared memory.
 _PRELUDE = """\
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -132,7 +153,15 @@ OPENCL = Dialect(
             "vload_half({index}, {buffer})",
             "vstore_half_rte({value}, {index}, {buffer});",
             "vstore_half{lanes}_rte({value}, 0, {address});",
-        )
+            load_together="vload_half{lanes}(0, {address})",
+        ),
+        "bfloat16": ShortFloat(
+            "as_float((uint){buffer}[{index}] << 16)",
+            "{buffer}[{index}] = nearest_bfloat({value});",
+            "vstore{lanes}(nearest_bfloat({value}), 0, {address});",
+            _BFLOAT_FUNCTIONS,
+            "as_float{lanes}(convert_uint{lanes}(vload{lanes}(0, {address})) << 16)",
+        ),
     },
     renewed={},
     streaming_store="__builtin_nontemporal_store({value}, (__global {type}*)({address}));",

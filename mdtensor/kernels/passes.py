@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdtensor.kernels.chain_program import FUSE_ROWS
 from mdtensor.kernels.program import FUSE, NARROW_INDICES, RENDER
-from mdtensor.lower.codegen.lowering import EMIT, NEST_PASSES
+from mdtensor.lower.lowering import EMIT, NEST_PASSES
 from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import FLATTEN, MD_HOM_PASSES
@@ -27,6 +28,7 @@ PASSES: tuple[Pass[Any, ..., Any], ...] = (
     EMIT,  # Problem -> LoopNests
     *NEST_PASSES,  # LoopNests
     FUSE,  # LoopNests of several Problems -> one LoopNest
+    FUSE_ROWS,  # LoopNests of several Problems on a block of rows -> one LoopNest
     NARROW_INDICES,  # Language
     RENDER,  # LoopNests -> KernelSource
 )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from functools import partial
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.register_types import U8
 from mdtensor.lower.ir.statements import Let, Set, Statement, Store, When
 from mdtensor.lower.ir.values import Calc, Literal, Ref, Shift, Slice, Value
@@ -104,7 +106,7 @@ class _Sharing:
             result = replace(value, args=tuple(map(self._one, value.args)))
             rule = _rule(result)
             if rule is not None:
-                result = self._one(_as_wide(rule(result), value))
+                result = self._one(_as_wide(rule(*result.args), value))
             else:
                 key = (result.op, tuple(map(id, result.args)), result.dtype, result.lanes)
                 result = self.nodes.setdefault(key, result)
@@ -190,17 +192,9 @@ def _negative(value: Value) -> Calc:
 # ---- the rules: from an operation on primitives to primitives ----------------------------------
 
 
-def _rule(calc: Calc) -> Callable[[Calc], Value] | None:
+def _rule(calc: Calc) -> Callable[..., Value] | None:
     kind = "f" if calc.args[0].dtype.kind == "f" else "i"
     return _RULES.get((calc.op, kind))
-
-
-def _minimum(calc: Calc) -> Value:
-    return _extremum("lt", *calc.args)
-
-
-def _maximum(calc: Calc) -> Value:
-    return _extremum("gt", *calc.args)
 
 
 def _extremum(better: str, lhs: Value, rhs: Value) -> Value:
@@ -213,17 +207,11 @@ def _extremum(better: str, lhs: Value, rhs: Value) -> Value:
     return _either(_calc("ne", rhs, rhs), rhs, chosen)
 
 
-def _absolute_float(calc: Calc) -> Value:
-    return _calc("fabs", *calc.args)
-
-
-def _absolute_int(calc: Calc) -> Value:
-    (x,) = calc.args
+def _absolute_int(x: Value) -> Value:
     return x if x.dtype.kind == "u" else _either(_negative(x), _calc("neg", x), x)
 
 
-def _sign(calc: Calc) -> Value:
-    (x,) = calc.args
+def _sign(x: Value) -> Value:
     zero, one = _number(0, x), _number(1, x)
     if x.dtype.kind == "u":
         return _either(_calc("ne", x, zero), one, zero)
@@ -232,35 +220,30 @@ def _sign(calc: Calc) -> Value:
     return _either(_calc("gt", x, zero), one, below)
 
 
-def _is_nan(calc: Calc) -> Value:
-    (x,) = calc.args
+def _is_nan(x: Value) -> Value:
     return _calc("ne", x, x)
 
 
-def _is_infinite(calc: Calc) -> Value:
-    (x,) = calc.args
+def _is_infinite(x: Value) -> Value:
     return _calc("eq", _calc("fabs", x), _number(math.inf, x))
 
 
-def _is_finite(calc: Calc) -> Value:
-    (x,) = calc.args
+def _is_finite(x: Value) -> Value:
     return _calc("lt", _calc("fabs", x), _number(math.inf, x))
 
 
-def _mod_float(calc: Calc) -> Value:
+def _mod_float(lhs: Value, rhs: Value) -> Value:
     """As NumPy does it: the rest has the divisor's sign, also where it is zero."""
-    lhs, rhs = calc.args
     rest = _calc("fmod", lhs, rhs)
     away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, rhs))
     return _either(away, _calc("add", rest, rhs), _calc("copysign", rest, rhs))
 
 
-def _floordiv_float(calc: Calc) -> Value:
+def _floordiv_float(lhs: Value, rhs: Value) -> Value:
     """As NumPy does it: the exact rest first, then a quotient that is whole but for rounding.
 
     A quotient of zero has the sign that division gives.
     """
-    lhs, rhs = calc.args
     zero, one = _number(0, rhs), _number(1, rhs)
     rest = _calc("fmod", lhs, rhs)
     away = _calc("and", _calc("ne", rest, zero), _differ(rest, rhs))
@@ -283,13 +266,11 @@ def _safe_divisor(rhs: Value) -> Value:
     return _either(unsafe, _number(1, rhs), rhs)
 
 
-def _fmod_int(calc: Calc) -> Value:
-    lhs, rhs = calc.args
+def _fmod_int(lhs: Value, rhs: Value) -> Value:
     return _calc("rem", lhs, _safe_divisor(rhs))
 
 
-def _mod_int(calc: Calc) -> Value:
-    lhs, rhs = calc.args
+def _mod_int(lhs: Value, rhs: Value) -> Value:
     divisor = _safe_divisor(rhs)
     rest = _calc("rem", lhs, divisor)
     if rhs.dtype.kind == "u":
@@ -298,8 +279,7 @@ def _mod_int(calc: Calc) -> Value:
     return _either(away, _calc("add", rest, divisor), rest)
 
 
-def _floordiv_int(calc: Calc) -> Value:
-    lhs, rhs = calc.args
+def _floordiv_int(lhs: Value, rhs: Value) -> Value:
     divisor = _safe_divisor(rhs)
     result = _calc("quot", lhs, divisor)
     if rhs.dtype.kind == "i":
@@ -314,9 +294,8 @@ def _floordiv_int(calc: Calc) -> Value:
     return _either(_calc("eq", rhs, _number(0, rhs)), _number(0, rhs), result)
 
 
-def _power_int(calc: Calc) -> Value:
+def _power_int(base: Value, exponent: Value) -> Value:
     """Squares of the base, multiplied where the exponent, which is not negative, has a bit."""
-    base, exponent = calc.args
     known = int(exponent.value) if isinstance(exponent, Literal) else None
     bits = 8 * base.dtype.itemsize - (base.dtype.kind == "i")
     if isinstance(exponent, Calc) and exponent.op == "cast" and exponent.args[0].dtype.kind == "u":
@@ -333,13 +312,11 @@ def _power_int(calc: Calc) -> Value:
     return result
 
 
-def _shift_left(calc: Calc) -> Value:
-    lhs, rhs = calc.args
+def _shift_left(lhs: Value, rhs: Value) -> Value:
     return _shifted("shl", lhs, rhs, _number(0, lhs))
 
 
-def _shift_right(calc: Calc) -> Value:
-    lhs, rhs = calc.args
+def _shift_right(lhs: Value, rhs: Value) -> Value:
     zero = _number(0, lhs)
     if lhs.dtype.kind == "u":
         return _shifted("shr", lhs, rhs, zero)
@@ -358,9 +335,8 @@ def _shifted(op: str, lhs: Value, rhs: Value, all_out: Value) -> Value:
     return _either(few, _calc(op, lhs, count), all_out)
 
 
-def _logaddexp(calc: Calc) -> Value:
+def _logaddexp(lhs: Value, rhs: Value) -> Value:
     """The larger one + log1p(exp(-|difference|)), without a difference of infinities."""
-    lhs, rhs = calc.args
     distance = _calc("fabs", _calc("sub", lhs, rhs))
     tail = _calc("log1p", _calc("exp", _calc("neg", distance)))
     largest = _calc("max", lhs, rhs)
@@ -368,10 +344,10 @@ def _logaddexp(calc: Calc) -> Value:
     return _either(_calc("eq", lhs, rhs), doubled, _calc("add", largest, tail))
 
 
-_RULES: Mapping[tuple[str, str], Callable[[Calc], Value]] = {
-    ("min", "f"): _minimum,
-    ("max", "f"): _maximum,
-    ("abs", "f"): _absolute_float,
+_RULES: Mapping[tuple[str, str], Callable[..., Value]] = {
+    ("min", "f"): partial(_extremum, "lt"),
+    ("max", "f"): partial(_extremum, "gt"),
+    ("abs", "f"): partial(_calc, "fabs"),
     ("abs", "i"): _absolute_int,
     ("sign", "f"): _sign,
     ("sign", "i"): _sign,

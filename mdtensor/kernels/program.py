@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels import cstyle
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
-from mdtensor.kernels.llvm import llvm_renderer
 from mdtensor.kernels.llvm.language import LLVM
 from mdtensor.lower.codegen.base.index_width import have_narrow_indices
 from mdtensor.lower.codegen.fuse_kernels import Wired, joined
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
 from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
@@ -54,11 +51,17 @@ def program_of(
     if not schedule.resident:
         return rendered(nests_of(schedule, aligned=False))
     aligned = nests_of(schedule, aligned=True)
-    fallback = for_any_alignment(problem, schedule) if schedule.bulk else schedule
+    fallback = _for_any_alignment(problem, schedule) if schedule.bulk else schedule
     nests = nests_of(fallback, aligned=False)
     if aligned == nests:
         return rendered(nests)
     return replace(rendered(aligned), unaligned=rendered(nests))
+
+
+def _for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
+    from mdtensor.lower.gpu.tma.unaligned import for_any_alignment
+
+    return for_any_alignment(problem, schedule)
 
 
 def joined_program_of(
@@ -100,7 +103,11 @@ def _rendered(
     nests: Sequence[LoopNest], language: Language, *, inline: bool, streaming: bool = False
 ) -> KernelSource:
     if isinstance(language, LLVM):
+        from mdtensor.kernels.llvm import llvm_renderer
+
         return llvm_renderer.render(nests, language, inline=inline, streaming=streaming)
+    from mdtensor.kernels import cstyle
+
     return cstyle.render(nests, language, inline=inline, streaming=streaming)
 
 

@@ -13,7 +13,7 @@ from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.ir.index import Index
-from mdtensor.lower.ir.register_types import BOOL, F16, F32, U8
+from mdtensor.lower.ir.register_types import BOOL, F32, U8
 from mdtensor.lower.ir.statements import IndexCalc
 from mdtensor.lower.ir.values import (
     Calc,
@@ -225,8 +225,8 @@ class ValueText:
         if lanes == 1:
             return self._load(Load(load.buffer, load.memory, index))
         address = self._address(load.buffer, index)
-        if load.memory == F16:
-            return f"vload_half{lanes}(0, {address})"
+        if short := self._short(load.memory):
+            return short.load_together.format(lanes=lanes, address=address)
         form = self.dialect.wide_load
         return form.format(lanes=lanes, type=self.type(load.memory, lanes), address=address)
 

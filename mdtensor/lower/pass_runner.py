@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from mdtensor.dataclass import dataclass
 
 Before = TypeVar("Before")
 After = TypeVar("After")

@@ -12,7 +12,29 @@ import numpy as np
 from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.operations import UFUNCS
 
+Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
+
+
+def _operator(op: str) -> Callable[[Arithmetic[Result], object], Result]:
+    def method(self: Arithmetic[Result], other: object) -> Result:
+        return self.applied(op, self, other)
+
+    return method
+
+
+def _reflected(op: str) -> Callable[[Arithmetic[Result], object], Result]:
+    def method(self: Arithmetic[Result], other: object) -> Result:
+        return self.applied(op, other, self)
+
+    return method
+
+
+def _prefix(op: str) -> Callable[[Arithmetic[Result]], Result]:
+    def method(self: Arithmetic[Result]) -> Result:
+        return self.applied(op, self)
+
+    return method
 
 
 class Arithmetic(ABC, Generic[Result_co]):
@@ -27,41 +49,22 @@ class Arithmetic(ABC, Generic[Result_co]):
     def applied(self, op: str, *operands: Any) -> Result_co:
         """The symbolic value of an operation of `translate.operations` on operands."""
 
-    def __add__(self, other: object) -> Result_co:
-        return self.applied("add", self, other)
-
-    def __radd__(self, other: object) -> Result_co:
-        return self.applied("add", other, self)
-
-    def __sub__(self, other: object) -> Result_co:
-        return self.applied("sub", self, other)
-
-    def __rsub__(self, other: object) -> Result_co:
-        return self.applied("sub", other, self)
-
-    def __mul__(self, other: object) -> Result_co:
-        return self.applied("mul", self, other)
-
-    def __rmul__(self, other: object) -> Result_co:
-        return self.applied("mul", other, self)
-
-    def __truediv__(self, other: object) -> Result_co:
-        return self.applied("div", self, other)
-
-    def __rtruediv__(self, other: object) -> Result_co:
-        return self.applied("div", other, self)
-
-    def __floordiv__(self, other: object) -> Result_co:
-        return self.applied("floordiv", self, other)
-
-    def __rfloordiv__(self, other: object) -> Result_co:
-        return self.applied("floordiv", other, self)
-
-    def __mod__(self, other: object) -> Result_co:
-        return self.applied("mod", self, other)
-
-    def __rmod__(self, other: object) -> Result_co:
-        return self.applied("mod", other, self)
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("div"), _reflected("div")
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _operator("mod"), _reflected("mod")
+    __pow__, __rpow__ = _operator("pow"), _reflected("pow")
+    __and__, __rand__ = _operator("and"), _reflected("and")
+    __or__, __ror__ = _operator("or"), _reflected("or")
+    __xor__, __rxor__ = _operator("xor"), _reflected("xor")
+    __lshift__, __rlshift__ = _operator("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _operator("rshift"), _reflected("rshift")
+    __neg__, __abs__, __invert__ = _prefix("neg"), _prefix("abs"), _prefix("invert")
+    __floor__, __ceil__, __trunc__ = _prefix("floor"), _prefix("ceil"), _prefix("trunc")
+    __lt__, __le__ = _operator("lt"), _operator("le")
+    __gt__, __ge__ = _operator("gt"), _operator("ge")
 
     def __divmod__(self, other: object) -> tuple[Result_co, Result_co]:
         return self.applied("floordiv", self, other), self.applied("mod", self, other)
@@ -69,74 +72,8 @@ class Arithmetic(ABC, Generic[Result_co]):
     def __rdivmod__(self, other: object) -> tuple[Result_co, Result_co]:
         return self.applied("floordiv", other, self), self.applied("mod", other, self)
 
-    def __pow__(self, other: object) -> Result_co:
-        return self.applied("pow", self, other)
-
-    def __rpow__(self, other: object) -> Result_co:
-        return self.applied("pow", other, self)
-
-    def __and__(self, other: object) -> Result_co:
-        return self.applied("and", self, other)
-
-    def __rand__(self, other: object) -> Result_co:
-        return self.applied("and", other, self)
-
-    def __or__(self, other: object) -> Result_co:
-        return self.applied("or", self, other)
-
-    def __ror__(self, other: object) -> Result_co:
-        return self.applied("or", other, self)
-
-    def __xor__(self, other: object) -> Result_co:
-        return self.applied("xor", self, other)
-
-    def __rxor__(self, other: object) -> Result_co:
-        return self.applied("xor", other, self)
-
-    def __lshift__(self, other: object) -> Result_co:
-        return self.applied("lshift", self, other)
-
-    def __rlshift__(self, other: object) -> Result_co:
-        return self.applied("lshift", other, self)
-
-    def __rshift__(self, other: object) -> Result_co:
-        return self.applied("rshift", self, other)
-
-    def __rrshift__(self, other: object) -> Result_co:
-        return self.applied("rshift", other, self)
-
-    def __neg__(self) -> Result_co:
-        return self.applied("neg", self)
-
     def __pos__(self) -> Self:
         return self
-
-    def __abs__(self) -> Result_co:
-        return self.applied("abs", self)
-
-    def __invert__(self) -> Result_co:
-        return self.applied("invert", self)
-
-    def __floor__(self) -> Result_co:
-        return self.applied("floor", self)
-
-    def __ceil__(self) -> Result_co:
-        return self.applied("ceil", self)
-
-    def __trunc__(self) -> Result_co:
-        return self.applied("trunc", self)
-
-    def __lt__(self, other: object) -> Result_co:
-        return self.applied("lt", self, other)
-
-    def __le__(self, other: object) -> Result_co:
-        return self.applied("le", self, other)
-
-    def __gt__(self, other: object) -> Result_co:
-        return self.applied("gt", self, other)
-
-    def __ge__(self, other: object) -> Result_co:
-        return self.applied("ge", self, other)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
@@ -169,6 +106,13 @@ class Arithmetic(ABC, Generic[Result_co]):
         return composed(self.applied, *args, **kwargs)
 
 
+def _refusal(what: str) -> Any:
+    def method(self: Aggregate, *_: object, **__: object) -> NoReturn:
+        raise self.refused(what)
+
+    return method
+
+
 class Aggregate(Arithmetic[NoReturn]):
     """A traced aggregate (a record, an array, a string), for which Python's defaults mean nothing.
 
@@ -197,35 +141,15 @@ class Aggregate(Arithmetic[NoReturn]):
         equals = self.equals(other)
         return not equals if isinstance(equals, bool) else equals.applied("not", equals)
 
-    def __hash__(self) -> int:
-        raise self.refused("a search in a set or a dict")
-
-    def __bool__(self) -> bool:
-        raise self.refused("a condition")
+    __hash__ = _refusal("a search in a set or a dict")
+    __bool__ = _refusal("a condition")
+    __int__, __float__, __complex__ = _refusal("int()"), _refusal("float()"), _refusal("complex()")
+    __index__ = _refusal("use as an index")
+    __str__, __format__ = _refusal("str()"), _refusal("formatting")
+    __array__ = _refusal("conversion to an array of NumPy")
 
     def __iter__(self) -> Any:
         raise self.refused("iteration")
-
-    def __int__(self) -> int:
-        raise self.refused("int()")
-
-    def __float__(self) -> float:
-        raise self.refused("float()")
-
-    def __complex__(self) -> complex:
-        raise self.refused("complex()")
-
-    def __index__(self) -> int:
-        raise self.refused("use as an index")
-
-    def __str__(self) -> str:
-        raise self.refused("str()")
-
-    def __format__(self, spec: str) -> str:
-        raise self.refused("formatting")
-
-    def __array__(self, *args: Any, **options: Any) -> Any:
-        raise self.refused("conversion to an array of NumPy")
 
     def __copy__(self) -> Self:
         return self
@@ -293,13 +217,6 @@ def rounded(applied: Applied, a: Any, decimals: int = 0) -> Any:
     return found.astype(a.dtype) if is_whole else found
 
 
-def _scaled(factor: float) -> Callable[..., Any]:
-    def composed(applied: Applied, x: Any) -> Any:
-        return applied("mul", x, factor)
-
-    return composed
-
-
 def _unary(op: str) -> Callable[..., Any]:
     def composed(applied: Applied, x: Any) -> Any:
         return applied(op, x)
@@ -307,40 +224,21 @@ def _unary(op: str) -> Callable[..., Any]:
     return composed
 
 
-def _square(applied: Applied, x: Any) -> Any:
-    return applied("mul", x, x)
-
-
-def _reciprocal(applied: Applied, x: Any) -> Any:
-    return applied("div", 1, x)
-
-
-def _itself(applied: Applied, x: Any) -> Any:
-    return x
-
-
-def _divmod(applied: Applied, x: Any, y: Any) -> tuple[Any, Any]:
-    return applied("floordiv", x, y), applied("mod", x, y)
-
-
-def _signbit(applied: Applied, x: Any) -> Any:
-    return applied("lt", applied("copysign", 1.0, x), 0)
-
-
-_COMPOSED_UFUNCS: Mapping[np.ufunc, Callable[..., Any]] = {
+_OF_ONE: Mapping[np.ufunc, Callable[[Applied, Any], Any]] = {
+    np.square: lambda applied, x: applied("mul", x, x),
+    np.reciprocal: lambda applied, x: applied("div", 1, x),
+    np.positive: lambda _, x: x,
+    np.signbit: lambda applied, x: applied("lt", applied("copysign", 1.0, x), 0),
+    **dict.fromkeys((np.degrees, np.rad2deg), lambda applied, x: applied("mul", x, 180 / np.pi)),
+    **dict.fromkeys((np.radians, np.deg2rad), lambda applied, x: applied("mul", x, np.pi / 180)),
+}
+_OF_TWO: Mapping[np.ufunc, Callable[[Applied, Any, Any], Any]] = {
     np.logical_and: _logical("and"),
     np.logical_or: _logical("or"),
     np.logical_xor: _logical("xor"),
-    np.square: _square,
-    np.reciprocal: _reciprocal,
-    np.positive: _itself,
-    np.divmod: _divmod,
-    np.signbit: _signbit,
-    np.degrees: _scaled(180 / np.pi),
-    np.rad2deg: _scaled(180 / np.pi),
-    np.radians: _scaled(np.pi / 180),
-    np.deg2rad: _scaled(np.pi / 180),
+    np.divmod: lambda applied, x, y: (applied("floordiv", x, y), applied("mod", x, y)),
 }
+_COMPOSED_UFUNCS: Mapping[np.ufunc, Callable[..., Any]] = {**_OF_ONE, **_OF_TWO}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.where: _where,
     np.clip: _clip,

@@ -9,14 +9,15 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, TranslationError
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, kind_of
 from mdtensor.translate.graphs import RECURSIVE
 from mdtensor.translate.operations import Values
 from mdtensor.translate.python.expr_from_function import traced
@@ -130,7 +131,7 @@ def _of_two(name: str, lhs: Expr, rhs: Expr) -> Expr:
 def _check_type(name: str, dtype: np.dtype) -> None:
     if dtype.kind == "c" and name not in ("add", "mul"):
         raise _without_order(name)
-    if dtype.kind != "f" and name == "logaddexp":
+    if kind_of(dtype) != "f" and name == "logaddexp":
         raise TranslationError(
             f"operator 'logaddexp' takes floats, not {dtype.name}",
             hint="dtype='f8' converts the elements",
@@ -146,7 +147,7 @@ def _neutral(name: str, dtype: np.dtype) -> Number:
             return high
         case "max" | "greater":
             return low
-        case "fmin" | "fmax" if dtype.kind == "f":
+        case "fmin" | "fmax" if kind_of(dtype) == "f":
             return math.nan
         case "fmin":
             return high
@@ -162,7 +163,7 @@ def _neutral(name: str, dtype: np.dtype) -> Number:
 
 def _limits(dtype: np.dtype) -> tuple[Number, Number]:
     """The least and the greatest value of a type; none of complex numbers."""
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return -math.inf, math.inf
     if dtype == BOOL:
         return False, True
@@ -221,14 +222,14 @@ def with_ascending_places(best: Operator) -> Operator:
 def _wins(better: str, value: Expr, other: Expr, comes_first: Expr) -> Expr:
     """Whether another value takes the place of one."""
     tied = equal(other, value)
-    if value.dtype.kind == "f":
+    if kind_of(value.dtype) == "f":
         tied = tied | (not_equal(other, other) & ~equal(value, value))
     return _is_better(better, value, other) | (tied & comes_first)
 
 
 def _is_better(better: str, value: Expr, other: Expr) -> Expr:
     """Whether another value is better than one; NaN is better than all numbers."""
-    if value.dtype.kind != "f":
+    if kind_of(value.dtype) != "f":
         return apply(better, other, value)
     worse_or_equal = apply({"gt": "le", "lt": "ge"}[better], other, value)
     return ~worse_or_equal & equal(value, value)

@@ -6,10 +6,12 @@ Definitions: 002, section 4.2.2, Definition 4 (`md_hom`), section 4.2.3 (views),
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -70,7 +72,7 @@ class MDHom:
     def __hash__(self) -> int:
         # An `md_hom` is looked up in every first call; few are alike in these.
         extents = [(dim.name, dim.extent) for dim in self.dims]
-        return hash((*extents, *[buffer.spec for buffer in self.inputs]))
+        return hash((self.scalar.digest, *extents, *[buffer.spec for buffer in self.inputs]))
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -169,6 +171,20 @@ class MDHom:
         combines = ", ".join(repr(dim.combine) for dim in self.dims)
         after = "" if self.epilogue is None else f", epilogue {self.epilogue.function!r}"
         return f"md_hom[{dims}]({self.scalar!r}, ({combines}){after})"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `md_hom`: the slots of its inputs, and those of its outputs."""
+
+    md_hom: MDHom
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def on(self, slots: Sequence[int] | Mapping[int, int]) -> Step:
+        """The same `md_hom` on other slots: `slots[n]` in the place of slot n."""
+        reads, writes = (tuple([slots[n] for n in own]) for own in (self.operands, self.results))
+        return Step(self.md_hom, reads, writes)
 
 
 def _stays(dim: Dim) -> bool:

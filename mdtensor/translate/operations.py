@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from mdtensor.dataclass import dataclass
 
 Values = np.ndarray | np.generic
 
@@ -60,7 +62,7 @@ def _unchanged(values: Values) -> Values:
 
 
 def _on(**forms: Form | str) -> Mapping[str, Form | str]:
-    """Forms by kind, from those of several kinds; V is that of bfloat16."""
+    """Forms by kind, from those of several kinds."""
     return {kind: form for kinds, form in forms.items() for kind in kinds}
 
 
@@ -75,15 +77,15 @@ _ARITHMETIC = {
     "pow": Operation(2, Rule.SAME, np.power, "**", _on(c=Form.REFUSED)),
     "neg": Operation(1, Rule.SAME, np.negative, on=_on(b=Form.REFUSED)),
     "abs": Operation(1, Rule.SAME, np.abs, on=_on(bu=Form.ITSELF, c=Form.LENGTH)),
-    "conj": Operation(1, Rule.SAME, np.conjugate, on=_on(biufV=Form.ITSELF)),
+    "conj": Operation(1, Rule.SAME, np.conjugate, on=_on(biuf=Form.ITSELF)),
     "sign": Operation(1, Rule.SAME, np.sign, on=_on(bc=Form.REFUSED)),
     "min": Operation(2, Rule.SAME, np.minimum, on=_on(b="and")),
     "max": Operation(2, Rule.SAME, np.maximum, on=_on(b="or")),
     "fmin": Operation(2, Rule.SAME, np.fmin, on=_on(b="and", iu="min")),
     "fmax": Operation(2, Rule.SAME, np.fmax, on=_on(b="or", iu="max")),
     "select": Operation(3, Rule.SAME, np.where),
-    "real": Operation(1, Rule.PART, np.real, on=_on(biufV=Form.ITSELF)),
-    "imag": Operation(1, Rule.PART, np.imag, on=_on(biufV=Form.ZERO)),
+    "real": Operation(1, Rule.PART, np.real, on=_on(biuf=Form.ITSELF)),
+    "imag": Operation(1, Rule.PART, np.imag, on=_on(biuf=Form.ZERO)),
     "tf32": Operation(1, Rule.SAME, _unchanged),
 }
 _BITS = {
@@ -161,6 +163,8 @@ OPERATIONS: Mapping[str, Operation] = (
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """Comparisons, and those that say the same of operands in the other order."""
 COMPARISONS = frozenset(MIRRORED)
+LONG_FUNCTIONS = frozenset((*_UNARY_MATHS, "exp", "pow", "atan2", "logaddexp")) - {"sqrt", "fabs"}
+"""Functions that take many instructions: polynomials, or calls."""
 
 UFUNCS: Mapping[np.ufunc, str] = {
     operation.evaluate: name

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
+from mdtensor.specs import kind_of
 
 Applied = Callable[..., Any]
 _MULTIPLIED, _INTEGERS_MULTIPLIED = 4, 64
@@ -28,7 +29,7 @@ def simpler_power(apply: Applied, base: Any, exponent: Any) -> Any:
     if whole and not _is_never_negative(exponent):
         raise _negative(exponent)
     if isinstance(known, int | float):
-        if known == 0.5 and base.dtype.kind == "f":
+        if known == 0.5 and kind_of(base.dtype) == "f":
             return apply("sqrt", base)
         most = _INTEGERS_MULTIPLIED if whole else _MULTIPLIED
         if 0 < known <= most and known == int(known):

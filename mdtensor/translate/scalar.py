@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, shown
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.arithmetic import Arithmetic, rounded
 from mdtensor.translate.comparisons import exact_comparison
 from mdtensor.translate.graphs import (
@@ -102,6 +104,11 @@ class Expr(Arithmetic["Expr"]):
     def __hash__(self) -> int:
         if TRACED.get() is not None:
             raise unknown(self, "value", "sets and dicts cannot look for it; compare with each")
+        return self._hash
+
+    @property
+    def digest(self) -> int:
+        """The hash, also while a function is traced, for which no set may look for a node."""
         return self._hash
 
     def _is_alike(self, other: Expr) -> bool:
@@ -261,7 +268,12 @@ def const(value: Number, dtype: object) -> Expr:
 
 def weak(value: Number) -> Expr:
     """A number of Python's, which takes the type of what it meets."""
-    return Expr("const", (), np.result_type(type(value)), value, weak=type(value) is not bool)
+    return Expr("const", (), _type_of(type(value)), value, weak=type(value) is not bool)
+
+
+@lru_cache(16)
+def _type_of(kind: type) -> np.dtype:
+    return np.result_type(kind)
 
 
 def index_of(dim: str) -> Expr:
@@ -277,7 +289,7 @@ def cast(expr: Expr, dtype: object) -> Expr:
     if expr.weak and expr.op == "const":
         assert expr.value is not None and not isinstance(expr.value, str)
         return const(_fitting(expr.value, to), to)
-    if expr.op == "const" and expr.dtype.kind in "biu" and to.kind in "biufc":
+    if expr.op == "const" and kind_of(expr.dtype) in "biu" and kind_of(to) in "biufc":
         with np.errstate(over="ignore"):  # infinity in float16
             return const(np.asarray(expr.value, expr.dtype).astype(to).item(), to)
     if expr.weak and expr.op == "select":
@@ -298,7 +310,7 @@ def _fitting(value: Number, dtype: np.dtype) -> Number:
             raise TranslationError(
                 f"{value} does not fit {dtype.name}", hint="convert the other operand by astype"
             )
-    if dtype.kind in "fc" and isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+    if kind_of(dtype) in "fc" and isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
         raise TranslationError(f"an integer of {value.bit_length()} bits fits no float")
     return value
 
@@ -332,7 +344,7 @@ def apply(op: str, *args: Operand) -> Expr:
         simpler = simpler_power(apply, *common)
         if simpler is not None:
             return simpler
-    if (form := operation.on.get(dtype.kind)) is not None:
+    if (form := operation.on.get(kind_of(dtype))) is not None:
         return _in_form(op, form, common)
     if dtype == BOOL and operation.rule is not Rule.TRUTH:
         wide = F64 if operation.rule is Rule.REAL else np.dtype(np.int8)
@@ -390,7 +402,7 @@ def as_expr(value: Operand) -> Expr:
     if is_number(value):
         return weak(value)
     known: np.ndarray | None = np.asarray(value) if hasattr(value, "dtype") else None
-    if known is None or known.dtype.kind not in "biufc":
+    if known is None or kind_of(known.dtype) not in "biufc":
         raise TranslationError(f"{shown(value)} is no scalar")
     if known.ndim:
         raise TranslationError(
@@ -411,15 +423,18 @@ def _operand(op: str, value: Operand) -> Expr:
 
 def _common(nodes: Sequence[Expr]) -> tuple[Expr, ...]:
     """The operands in their common type; still weak where all are."""
-    strong = [node.dtype for node in nodes if not node.weak]
-    examples: list[Number] = [node.dtype.type(0).item() for node in nodes if node.weak]
-    if strong and np.result_type(*strong).name == "bfloat16":
-        # NumPy takes Python's numbers for weak beside its own types only.
-        examples = [e for e in examples if isinstance(e, complex)]
-    common = np.result_type(*strong, *examples)
+    strong = tuple([node.dtype for node in nodes if not node.weak])
+    common = _common_type(strong, tuple([node.dtype for node in nodes if node.weak]))
     if strong:
-        return tuple(cast(node, common) for node in nodes)
-    return tuple(node if node.dtype == common else _widened(node, common) for node in nodes)
+        return tuple([cast(node, common) for node in nodes])
+    return tuple([node if node.dtype == common else _widened(node, common) for node in nodes])
+
+
+@lru_cache(1024)
+def _common_type(strong: tuple[np.dtype, ...], weak: tuple[np.dtype, ...]) -> np.dtype:
+    """The common type of elements, and of numbers of Python whose types these are."""
+    examples: list[Number] = [dtype.type(0).item() for dtype in weak]
+    return common_dtype(strong, examples) if strong else np.result_type(*examples)
 
 
 def _widened(node: Expr, dtype: np.dtype) -> Expr:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import as_dtype
 from mdtensor.translate.graphs import Packed
 from mdtensor.translate.scalar import (
@@ -47,6 +48,11 @@ class ScalarFunction:
     def result_dtypes(self) -> tuple[np.dtype, ...]:
         """Types of the tuple that the function returns."""
         return tuple(expr.dtype for expr in self.results)
+
+    @property
+    def digest(self) -> int:
+        """The hash of the results, also while a function is traced."""
+        return hash(tuple([result.digest for result in self.results]))
 
     @property
     def precision(self) -> str | None:

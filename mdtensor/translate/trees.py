@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from mdtensor.specs import kind_of
 from mdtensor.translate.graphs import folded, in_order
 from mdtensor.translate.operations import OPERATIONS, Values
 from mdtensor.translate.scalar import F64, Expr, index_of
@@ -17,7 +18,7 @@ def wide(dtype: np.dtype) -> np.dtype:
 
     Integers keep their width, since their arithmetic is exact modulo it.
     """
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return F64
     return np.dtype(np.complex128) if dtype.kind == "c" else dtype
 

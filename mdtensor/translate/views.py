@@ -9,8 +9,8 @@ Definitions: 002, section 4.2.3, Definitions 5 to 9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.trees import dims_in, params_in, with_dims

@@ -3,10 +3,7 @@
 Usable alone; the page docs/tuner.md shows it.
 """
 
-from mdtensor.autotune.search.search import SearchOutcome
-from mdtensor.autotune.space.space import Configuration, Space
-from mdtensor.autotune.trial import Measured, Trial
-from mdtensor.tuner.abort_conditions import (
+from mdtensor.autotune.search.abort_conditions import (
     Condition,
     Progress,
     cost_reached,
@@ -15,6 +12,10 @@ from mdtensor.tuner.abort_conditions import (
     fraction,
     speedup,
 )
+from mdtensor.autotune.search.named_techniques import TECHNIQUES
+from mdtensor.autotune.search.search import SearchOutcome
+from mdtensor.autotune.space.space import Configuration, Space
+from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.tuner.asking import Tuner, search
 from mdtensor.tuner.command_cost import Command
 from mdtensor.tuner.costs import invalid
@@ -31,7 +32,6 @@ from mdtensor.tuner.relations import (
     less_than,
     unequal,
 )
-from mdtensor.tuner.tuner_techniques import TECHNIQUES
 from mdtensor.tuner.tuning_parameter import Parameter
 
 __all__ = [

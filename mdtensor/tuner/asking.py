@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 
+from mdtensor.autotune.search.abort_conditions import Condition, Progress
 from mdtensor.autotune.search.proposals import Costs, Screen, proposals_of, technique_named
 from mdtensor.autotune.search.search import SearchOutcome, Stopped
 from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Space
 from mdtensor.autotune.trial import Measured
 from mdtensor.errors import TuningError
-from mdtensor.tuner.abort_conditions import Condition, Progress
 from mdtensor.tuner.costs import Cost, CostValue, trial_of
 from mdtensor.tuner.trial_file import TrialFile
-from mdtensor.tuner.tuner_techniques import TECHNIQUES
 
 
 class Tuner:
@@ -53,7 +52,7 @@ class Tuner:
         self._abort = abort
         self._clock = clock
         self._began = clock()
-        self._technique = technique_named(technique, space, rng, TECHNIQUES)
+        self._technique = technique_named(technique)(space, rng)
         self._costs: Costs = {}
         self._proposers: dict[int, str] = {}
         self._trials: list[Measured] = []

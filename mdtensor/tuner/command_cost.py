@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from mdtensor.autotune.space.space import Configuration
 from mdtensor.autotune.trial import Trial
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError
 from mdtensor.tuner.costs import invalid, trial_of
 

@@ -8,11 +8,12 @@ called for every value of the range.
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SpaceError
 from mdtensor.lower.schedule.parameter import (
     Value,
@@ -81,22 +82,22 @@ def is_multiple_of(number: Term) -> Relation:
 
 def less_than(bound: Term) -> Relation:
     """The value is less than a number."""
-    return _relation("less_than", bound, lambda values, most: _ordered(values, below=most))
+    return _relation("less_than", bound, _ordered(operator.lt))
 
 
 def at_most(bound: Term) -> Relation:
     """The value is a number or less."""
-    return _relation("at_most", bound, lambda values, most: _ordered(values, most=most))
+    return _relation("at_most", bound, _ordered(operator.le))
 
 
 def greater_than(bound: Term) -> Relation:
     """The value is greater than a number."""
-    return _relation("greater_than", bound, lambda values, least: _ordered(values, above=least))
+    return _relation("greater_than", bound, _ordered(operator.gt))
 
 
 def at_least(bound: Term) -> Relation:
     """The value is a number or more."""
-    return _relation("at_least", bound, lambda values, least: _ordered(values, least=least))
+    return _relation("at_least", bound, _ordered(operator.ge))
 
 
 def equal(other: Term) -> Relation:
@@ -231,28 +232,19 @@ def _whole(number: Any) -> int | None:
     return int(number) if number == math.floor(number) else None
 
 
-def _ordered(
-    values: Sequence[Any],
-    *,
-    below: Any = None,
-    most: Any = None,
-    above: Any = None,
-    least: Any = None,
-) -> Sequence[Value]:
-    """Those values that are on the right side of the one bound that is given."""
+def _ordered(compare: Callable[[Any, Any], bool]) -> Select:
+    """Selects the values on one side of a bound."""
 
-    def holds(value: Any) -> bool:
-        return (
-            (below is None or value < below)
-            and (most is None or value <= most)
-            and (above is None or value > above)
-            and (least is None or value >= least)
-        )
+    def select(values: Sequence[Any], bound: Any) -> Sequence[Value]:
+        def holds(value: Any) -> bool:
+            return compare(value, bound)
 
-    if not isinstance(values, range):
-        return [value for value in values if holds(value)]
-    if not values:
-        return values
-    if holds(values[0]):
-        return values[: bisect_left(values, True, key=lambda value: not holds(value))]
-    return values[bisect_left(values, True, key=holds) :]
+        if not isinstance(values, range):
+            return [value for value in values if holds(value)]
+        if not values:
+            return values
+        if holds(values[0]):
+            return values[: bisect_left(values, True, key=lambda value: not holds(value))]
+        return values[bisect_left(values, True, key=holds) :]
+
+    return select

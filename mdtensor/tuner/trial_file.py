@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from mdtensor.autotune.space.space import Configuration
+from mdtensor.autotune.store.exported_rows import EXPORT_HEADER
 from mdtensor.autotune.store.rows import (
     TrialRow,
     canonical_schedule,
@@ -14,7 +15,7 @@ from mdtensor.autotune.store.rows import (
     row_from_line,
     storable,
 )
-from mdtensor.autotune.store.store import EXPORT_HEADER, MAX_DETAIL
+from mdtensor.autotune.store.store import MAX_DETAIL
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.errors import StoreError
 

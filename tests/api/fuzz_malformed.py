@@ -22,6 +22,7 @@ import gc
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -45,9 +46,10 @@ from tests.api.malformed.watches import Compilations, FullCollections
 ROOT = Path(__file__).parents[2]
 TRIES = 3  # of a call that seems slow: others may be at work
 LONGEST = 0.05  # seconds of the processor that a call may take that compiles nothing
-LONGEST_RIGHT = 0.5  # of one that is right after all, and may be 4096 filters along 64 axes
+LONGEST_RIGHT = 1.0  # of one that is right after all, and may be 4096 filters along 64 axes
 LONGEST_WAIT = 1.0  # seconds until it returns, on a machine where others are at work
 LEVELS = 100  # of a caller's function that calls itself, which may take that long together
+MEMORY_OF_ALL = 1 << 36  # bytes of a process: machines differ in when they refuse arrays
 HUNG = 60  # seconds after which a call is given up
 REAL = 1 / 10  # share of calls that run their kernels
 
@@ -142,7 +144,8 @@ def outcome(case: str) -> Outcome:
 def _is_slow(found: Outcome) -> bool:
     """Whether this alone makes a call fail."""
     longest = (LONGEST_RIGHT if found.kind == RIGHT else LONGEST) * max(1, found.levels / LEVELS)
-    takes_long = found.seconds > longest or found.waited > LONGEST_WAIT
+    waits = found.waited > LONGEST_WAIT and found.kind != RIGHT  # which may have work to do
+    takes_long = found.seconds > longest or waits
     return takes_long and not found.compiled and found.kind not in FAILED
 
 
@@ -177,8 +180,15 @@ def _files(error: BaseException) -> list[str]:
     return [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)]
 
 
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except ValueError:  # of an integer with thousands of digits
+        return type(error).__name__
+
+
 def _words(error: BaseException) -> str:
-    lines = str(error).splitlines() or [""]
+    lines = _said(error).splitlines() or [""]
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{lines[0][:200]}{where}"
@@ -195,9 +205,9 @@ def kind_of(error: BaseException) -> str:
         return REFUSED
     if isinstance(error, MemoryError):
         return MEMORY
-    if isinstance(error, AttributeError) and "module 'mdtensor'" in str(error):  # passed as one
+    if isinstance(error, AttributeError) and "module 'mdtensor'" in _said(error):  # passed as one
         return OWN
-    if "released memoryview" in str(error):  # whatever is asked of one
+    if "released memoryview" in _said(error):  # whatever is asked of one
         return OWN
     files = _files(error)
     if not any(_OURS in file for file in files):  # NumPy was called, and nothing of mdtensor
@@ -206,7 +216,7 @@ def kind_of(error: BaseException) -> str:
         return OWN
     if _is_called_by(odd.__file__, files):
         return OWN
-    if type(error) is TypeError and any(word in str(error) for word in _SIGNATURES):
+    if type(error) is TypeError and any(word in _said(error) for word in _SIGNATURES):
         return SIGNATURE
     if _is_an_elements(error):
         return OWN
@@ -311,6 +321,7 @@ def checked(seed: int, numbers: range) -> Report:
 def work(seed: int, numbers: range) -> None:
     """Makes calls and says what came of each, a line of JSON for each."""
     gc.freeze()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_OF_ALL, MEMORY_OF_ALL))
     told = os.fdopen(os.dup(1), "w")  # what calls print goes nowhere
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contained():
         for number in numbers:
@@ -329,13 +340,18 @@ def run(seed: int, count: int, *, verbose: bool = False) -> Report:
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert worker.stdout is not None
         for line in worker.stdout:
-            report.add(f"{seed}/{number}", Outcome(**json.loads(line)))
+            found = Outcome(**json.loads(line))
+            report.add(f"{seed}/{number}", found)
+            if verbose and found.kind in FAILED:
+                print(f"{seed}/{number}: {report.failures[f'{seed}/{number}']}", flush=True)
             number += 1
             if verbose and number % 1000 == 0:
                 rate = number / (time.monotonic() - begun)
                 print(f"{number}: {len(report.failures)} failed, {rate:.0f}/s", flush=True)
         if worker.wait():
             words = f"the process ended with {worker.returncode}"
+            if verbose:
+                print(f"{seed}/{number}: {words}", flush=True)
             report.add(f"{seed}/{number}", Outcome("?", DIED, 0.0, 0.0, False, words))
             number += 1
     return report

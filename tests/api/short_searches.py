@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 
 from mdtensor.api.tuning import schedule_search
+from mdtensor.autotune.search.abort_conditions import Condition, evaluations
 from mdtensor.autotune.trial import Measured
 
 
 def search_trials(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Ends searches after so many trials."""
-    search = partial(schedule_search.search, max_trials=count)
-    monkeypatch.setattr(schedule_search, "search", search)
+    search = schedule_search.search
+
+    def short(*arguments: Any, abort: Condition, **options: Any) -> Any:
+        return search(*arguments, abort=abort | evaluations(count), **options)
+
+    monkeypatch.setattr(schedule_search, "search", short)
 
 
 def search_until(monkeypatch: pytest.MonkeyPatch, enough: Callable[[Counter[str]], bool]) -> None:

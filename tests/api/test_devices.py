@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -11,15 +15,11 @@ from mdtensor.api.tuning import bench_worker
 from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
 from mdtensor.backends.llvm import llvm_device
+from mdtensor.backends.protocol import Device
 from mdtensor.backends.select import Found, open_device
 from mdtensor.errors import NoDeviceError
 
-
-@pytest.fixture(autouse=True)
-def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is chosen here counts here."""
-    monkeypatch.setitem(registry._engines, "numpy", registry.engine_for())
-    monkeypatch.setattr(registry, "_chosen", list(registry._chosen))
+pytestmark = pytest.mark.usefixtures("device_chosen_here")
 
 
 def test_a_device_that_is_chosen_again_keeps_its_programs() -> None:
@@ -43,25 +43,39 @@ def test_a_name_that_no_device_has_changes_nothing() -> None:
     assert registry.engine_for() is engine
 
 
-def test_llvm_computes_for_those_who_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def is_by_llvm(device: Device) -> bool:
+    return device.target.dialect.startswith("llvm")
+
+
+def test_llvm_computes_and_others_for_those_who_name_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(select.VARIABLE, raising=False)
-    assert not open_device().target.dialect.startswith("llvm")
-    monkeypatch.setenv(select.VARIABLE, "llvm")
-    assert open_device().target.dialect.startswith("llvm")
-    mdt.device("llvm")
+    assert is_by_llvm(open_device())
+    assert mdt.devices()[0].startswith("LLVM: ")
+    monkeypatch.setenv(select.VARIABLE, "opencl")
+    assert open_device().target.dialect.startswith("opencl")
     a, b = np.random.default_rng(0).random((2, 40, 40))
-    np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-13)
-    assert mdt.device().driver.startswith("LLVM ")
+    for name, driver in (("opencl", "OpenCL"), ("llvm", "LLVM ")):
+        mdt.device(name)
+        np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-13)
+        assert driver in mdt.device().driver
+
+
+def test_the_default_loads_no_opencl() -> None:
+    program = "import sys, mdtensor; mdtensor.device(); print('pyopencl' in sys.modules)"
+    environment = {k: v for k, v in os.environ.items() if k != select.VARIABLE}
+    command = [sys.executable, "-c", program]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert answer.stdout == "False\n"
 
 
 @pytest.mark.parametrize(
     ("lacking", "hint"),
     [
-        ("find_spec", "pip install 'mdtensor[llvm]', which brings llvmlite"),
-        ("_is_supported", "the llvm device is for CPython on Linux and macOS; OpenCL's is for all"),
+        ("find_spec", "pip install llvmlite, which mdtensor computes with"),
+        ("is_supported", "the llvm device is for CPython on Linux and macOS; OpenCL's is for all"),
     ],
 )
-def test_where_llvm_is_missing_the_extra_is_named(
+def test_where_llvm_is_missing_what_brings_it_is_named(
     lacking: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(llvm_device, lacking, lambda *_: None)
@@ -70,16 +84,38 @@ def test_where_llvm_is_missing_the_extra_is_named(
         open_device()
     assert caught.value.message == "no device for numpy arrays is called 'llvm'"
     assert caught.value.hint == hint
+    monkeypatch.delenv(select.VARIABLE)
+    assert open_device().target.dialect.startswith("opencl"), "the next one computes"
 
 
-def test_an_opt_in_device_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def missing() -> list[Found]:
+    raise NoDeviceError("PyOpenCL cannot be imported")
+
+
+def test_where_opencl_is_missing_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "_opencl_devices", missing)
+    with pytest.raises(NoDeviceError, match="no device for numpy arrays is called 'opencl'") as at:
+        open_device("opencl")
+    assert "pip install 'mdtensor[cpu]' brings PyOpenCL" in (at.value.hint or "")
+    assert at.value.notes[0] == "PyOpenCL cannot be imported"
+    assert is_by_llvm(open_device())
+
+
+def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(select.VARIABLE, raising=False)
-    listed = [Found("LLVM: abc", "numpy", registry.engine_for, opt_in=True)]  # type: ignore[arg-type]
-    monkeypatch.setattr(select, "_search", lambda: (listed, ["OpenCL is not there"]))
-    assert select.found_devices() == listed
-    with pytest.raises(NoDeviceError, match="no device to compute on") as caught:
+    monkeypatch.setattr(llvm_device, "find_spec", lambda *_: None)
+    monkeypatch.setattr(select, "_opencl_devices", missing)
+    monkeypatch.setattr(select, "_cuda_devices", list)
+    for ask in (open_device, select.found_devices):
+        with pytest.raises(NoDeviceError, match="no device to compute on") as caught:
+            ask()
+        assert caught.value.notes == ("PyOpenCL cannot be imported",)
+        assert caught.value.hint == "pip install llvmlite, which mdtensor computes with"
+    on_gpu = [Found(name_of(0), "cupy", registry.engine_for, "cuda")]  # type: ignore[arg-type]
+    monkeypatch.setattr(select, "_cuda_devices", lambda: list(on_gpu))
+    with pytest.raises(NoDeviceError, match=r"^no device for numpy arrays\n") as caught:
         open_device()
-    assert caught.value.notes == ("OpenCL is not there", "by name alone: LLVM: abc")
+    assert caught.value.hint == "pip install llvmlite, which mdtensor computes with"
 
 
 @pytest.mark.parametrize("number", [1, 11])

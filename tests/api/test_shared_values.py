@@ -179,7 +179,7 @@ def test_a_chain_of_thousands() -> None:
 
 
 def test_sharing_bounds_all_that_is_made_of_a_function() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     md_hom = md_hom_from_reduction(Reduction("i->i", doubled), [TensorSpec.of((50,), "f8")])
     problem = problem_from_md_hom(md_hom)
     structure, _ = generalised(problem)
@@ -188,7 +188,7 @@ def test_sharing_bounds_all_that_is_made_of_a_function() -> None:
     for asked in (problem, structure):
         assert len(program_of(asked, plain(asked), OPENCL).text) < 20_000
     np.testing.assert_allclose(reference.run(md_hom, [X])[0], doubled(X))
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_many_levels_of_an_index() -> None:

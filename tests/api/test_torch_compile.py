@@ -1,4 +1,4 @@
-"""torch.compile: its graphs end at calls, which it does not trace."""
+"""torch.compile: its graphs end at calls, which it does not trace; and it finds the backend."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ ROOT = Path(__file__).parents[2]
 TRACER = "names = []\nadd = names.append\n"
 OLD_TRACER = "names = ['has no list that can be added to']\n"
 SKIPPED = "['mdtensor', 'pyopencl', 'cupy']"
+
+REGISTRY = """
+_BACKENDS = {}
+
+def register_backend(function, name):
+    assert name not in _BACKENDS, "duplicate name"
+    _BACKENDS[name] = function
+"""
 
 COMPILED = """
 import numpy as np
@@ -98,6 +106,34 @@ def test_a_tracer_without_such_a_list_is_left_alone(path: Path) -> None:
         "import mdtensor, torch._dynamo.trace_rules as r; print(len(r.names), r.__spec__.name)"
     )
     assert said_by(program, path) == "1 torch._dynamo.trace_rules"
+
+
+@pytest.mark.parametrize("first", ["mdtensor", "torch._dynamo.backends.registry"])
+def test_the_backend_is_registered_whichever_is_imported_first(path: Path, first: str) -> None:
+    folder = path / "torch" / "_dynamo" / "backends"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "registry.py").write_text(REGISTRY, encoding="utf-8")
+    program = f"""
+import {first}
+import mdtensor, torch._dynamo.backends.registry as registry
+print(*registry._BACKENDS)
+"""
+    assert said_by(program, path) == "mdtensor"
+
+
+def test_an_entry_point_that_torch_has_read_is_left_alone(path: Path) -> None:
+    folder = path / "torch" / "_dynamo" / "backends"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "registry.py").write_text(REGISTRY, encoding="utf-8")
+    program = """
+import torch._dynamo.backends.registry as registry
+registry._BACKENDS["mdtensor"] = "an entry point"
+import mdtensor
+print(registry._BACKENDS)
+"""
+    assert said_by(program, path) == "{'mdtensor': 'an entry point'}"
 
 
 if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it

@@ -14,7 +14,7 @@ from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.tuning import measurer
 from mdtensor.autotune.store.store import Store
-from mdtensor.lower.gpu.candidates import gpu_candidates
+from mdtensor.lower.gpu.base import device_limits
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.api.gpu_family import GpuOnProcessor
@@ -32,7 +32,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setitem(registry._engines, "numpy", engine)
     monkeypatch.setattr(measurer, "BENCH", f"{BENCHES}:open_bench")
     # Short texts: compilers for processors take seconds for the large register tiles of GPUs.
-    monkeypatch.setattr(gpu_candidates, "MOST_COMPUTATIONS", 32)
+    monkeypatch.setattr(device_limits, "MOST_COMPUTATIONS", 32)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     registry.forget()
     yield engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -31,9 +31,9 @@ IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
 
 
 TOO_LARGE = "int too large to convert to float"  # in Python's words
-FIXED = np.zeros(2)
-FIXED.flags.writeable = False
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FIXED, FIXED2 = np.zeros(2), np.zeros((2, 2), "f4")
+FIXED.flags.writeable = FIXED2.flags.writeable = False
+FLOAT8 = np.dtype(ml_dtypes.float8_e4m3fn)
 # What has no module: a callable that some other library made.
 NOBODYS = type("Nobody", (), {"__call__": lambda self: None, "__module__": None})()
 
@@ -88,6 +88,36 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.reduce("ij->i", A, combine=lambda lhs: lhs),
         TranslationError,
         r"^operator 'op' does not take two elements, but \(lhs\)\n  hint: lambda lhs, rhs",
+    ),
+    (
+        lambda: mdt.scan("ij->ij", A, combine={"i": "mul", "j": A}),
+        TranslationError,
+        r"^an array \(2, 3\) of float64 is no operator\n",
+    ),
+    (
+        lambda: mdt.compile("ij->i", A)(np.zeros((2, 3), "S0")),
+        ShapeError,
+        r"operand 0: bytes8\[2, 3\], the plan has float64\[2, 3\]",
+    ),
+    (
+        lambda: mdt.argmax(A, axis=nested()),  # type: ignore[arg-type]
+        DTypeError,
+        r"^argmax takes one axis, not \[{9}\.\.\.\]{9}\n",
+    ),
+    (
+        lambda: mdt.matmul(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), FIXED2, dtype="f8"),
+        ShapeError,
+        "^out is read-only\n",
+    ),
+    (
+        lambda: mdt.tensordot(mdt.lazy(A), B, (range(2**40), [0])),
+        DTypeError,
+        "axis 2 is out of bounds for array of dimension 2",
+    ),
+    (
+        lambda: mdt.md_hom[-(10**5000)],
+        ShapeError,
+        "^an int of 16610 bits is no size of md_hom\n",
     ),
     (
         lambda: mdt.reduce("ij->i", A, f=lambda x: x.sum()),
@@ -216,26 +246,30 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "unsupported operand",  # an element's own error
     ),
     (
-        lambda: mdt.einsum("ij,jk->ik", *[A.astype(BFLOAT16)] * 2, semiring="min_plus"),
+        lambda: mdt.einsum("ij,jk->ik", *[A.astype(FLOAT8)] * 2, semiring="min_plus"),
         DTypeError,
-        r"dtype bfloat16\n  hint: processors compute with float32: a.astype",
+        r"dtype float8_e4m3fn\n  hint: convert the arrays to bool, integers, float16",
     ),
     *(
-        (function, DTypeError, r"dtype bfloat16\n  hint: processors compute with float32: a.astype")
+        (
+            function,
+            DTypeError,
+            r"dtype float8_e4m3fn\n  hint: convert the arrays to bool, integers, float16",
+        )
         for function in (
-            lambda: mdt.reduce("ij->i", A.astype(BFLOAT16)),
-            lambda: mdt.scan("ij->ij", A.astype(BFLOAT16)),
-            lambda: mdt.conv(IMG.astype(BFLOAT16), FLT.astype(BFLOAT16)),
-            lambda: mdt.stencil(shifted)(A.astype(BFLOAT16)),
-            lambda: mdt.ndimage.uniform_filter(A.astype(BFLOAT16)),
-            lambda: copied(A[0].astype(BFLOAT16), A[1]),
-            lambda: mdt.compile(mdt.reduce, "ij->i", A.astype(BFLOAT16)),
+            lambda: mdt.reduce("ij->i", A.astype(FLOAT8)),
+            lambda: mdt.scan("ij->ij", A.astype(FLOAT8)),
+            lambda: mdt.conv(IMG.astype(FLOAT8), FLT.astype(FLOAT8)),
+            lambda: mdt.stencil(shifted)(A.astype(FLOAT8)),
+            lambda: mdt.ndimage.uniform_filter(A.astype(FLOAT8)),
+            lambda: copied(A[0].astype(FLOAT8), A[1]),
+            lambda: mdt.compile(mdt.reduce, "ij->i", A.astype(FLOAT8)),
         )
     ),
     (
-        lambda: mdt.compile("ij->i", mdt.spec((2, 3), BFLOAT16)),
+        lambda: mdt.compile("ij->i", mdt.spec((2, 3), FLOAT8)),
         DTypeError,
-        r"dtype bfloat16, and a plan is for .*\n  hint: processors compute with float32",
+        r"dtype float8_e4m3fn, and a plan is for .*\n  hint: convert the arrays to bool",
     ),
     (
         lambda: mdt.einsum("ij->i", A, out=FIXED),
@@ -622,3 +656,41 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert mdt.spec(np.int64(5)) == mdt.spec((5,))
     function = mdt.stencil(shifted, border="constant", cval=np.float32(2))  # type: ignore[arg-type]
     np.testing.assert_array_equal(function.steps(A, n=np.int64(1))[0], [2, 2, 2])
+
+
+class Long:
+    """Numbers of a list that is far longer than any array has axes, and says how long."""
+
+    def __len__(self) -> int:
+        return 1 << 22
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(100):
+            yield number // 99
+        raise AssertionError("more than any array has axes were asked for")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mdt.max_pool(IMG, 2, axes=Long()),  # type: ignore[arg-type]
+        lambda: mdt.max_pool(IMG, Long()),  # type: ignore[arg-type]
+        lambda: mdt.avg_pool(IMG, 2, stride=Long(), padding=Long()),  # type: ignore[arg-type]
+        lambda: mdt.ndimage.gaussian_laplace(A, 1, axes=Long()),
+        lambda: mdt.ndimage.median_filter(A, 3, axes=Long()),
+        lambda: mdt.softmax(A, axis=Long()),  # type: ignore[arg-type]
+        lambda: mdt.lazy(A).sum(axis=Long()),  # type: ignore[arg-type]
+        lambda: mdt.tensordot(A, B, (Long(), Long())),  # type: ignore[arg-type]
+        lambda: mdt.conv(IMG, FLT, stride=Long()),  # type: ignore[arg-type]
+        lambda: mdt.compile("ij->i", A).tune(objective=Long()),  # type: ignore[arg-type]
+        lambda: mdt.tune(Long()),  # type: ignore[arg-type]
+    ],
+)
+def test_no_more_of_a_long_list_is_read_than_an_array_has_axes(call: Callable[[], Any]) -> None:
+    with pytest.raises(MdtensorError):
+        call()
+
+
+def test_a_path_with_numbers_of_any_length_is_refused() -> None:
+    with pytest.raises(PathError, match="the path contracts operands"):
+        mdt.einsum_path("ij,jk->ik", A, B, optimize=["einsum_path", (0, 10**5000)])  # type: ignore[arg-type]

@@ -840,20 +840,20 @@ def index_out_of_reach():
 
 
 @wrong
-def bound_that_is_data():
+def bound_that_is_no_integer():
     """
-    ProgramError: the bound of a loop is not known before the loops run
-      for j in range(n[i]):
+    ProgramError: a bound of a loop is no integer
+      for j in range(x[i]):
                ^
       HERE, in sums
-      hint: bounds are integers from arguments and shapes, or sums of outer loops' variables
+      hint: bounds are integers from arguments and shapes, sums of outer loops' variables, or elements of arrays of integers
     """
 
     @mdh
     def sums(x, n, y):
         for i in range(len(y)):
-            for j in range(n[i]):
-                y[i] += x[j]
+            for j in range(x[i]):
+                y[i] += n[j]
 
     sums(X, np.ones(3, int), np.zeros(3))
 

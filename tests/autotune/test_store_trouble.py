@@ -181,6 +181,11 @@ tmpfs /home/eve tmpfs rw 0 0
 """
 
 
+def _written(path):
+    with Store.open(path) as other:
+        other.set_winner("b", "cpu", {}, seconds=1.0)
+
+
 @pytest.mark.parametrize("statement", range(1, 8))
 def test_another_creates_it_between_two_statements(tmp_path, monkeypatch, statement):
     path, connect, other = tmp_path / "a.sqlite3", sqlite3.connect, []
@@ -192,15 +197,17 @@ def test_another_creates_it_between_two_statements(tmp_path, monkeypatch, statem
             self.executed += 1
             if self.executed == statement:
                 monkeypatch.setattr(sqlite3, "connect", connect)
-                other.append(threading.Thread(target=lambda: Store.open(path).close()))
+                other.append(threading.Thread(target=lambda: _written(path)))
                 other[0].start()
                 other[0].join(0.2)  # or it waits for us
             return super().execute(*arguments)
 
     monkeypatch.setattr(sqlite3, "connect", partial(connect, factory=Interrupted))
     with Store.open(path) as store:
+        store.set_winner("a", "cpu", {}, seconds=1.0)
         assert store.path == path
         assert store.trouble is None
+        assert store.winner("a", "cpu") is not None
     other[0].join()
 
 
@@ -274,7 +281,7 @@ def opened_and_used(path):
 )
 def test_other_tables_than_a_stores_are_set_aside(tmp_path, statement):
     path = tmp_path / "a.sqlite3"
-    Store.open(path).close()
+    _written(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
             statement.replace("select x from n) select x", "select x from n) select x from n")

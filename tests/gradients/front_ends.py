@@ -101,6 +101,22 @@ CASES: dict[str, Case] = {
         lambda x, w: mdt.conv(x, w, stride=2, padding=1),
         [(1, 5, 6, 2), (4, 2, 3, 2)],
     ),
+    "conv with borders": (
+        lambda x, w: mdt.conv(x, w, padding=((1, 0), (2, 1)), stride=(1, 2)),
+        [(2, 6, 7, 2), (3, 2, 3, 2)],
+    ),
+    "transposed conv with borders": (
+        lambda x, w: mdt.conv(x, w, stride=2, padding=1, transposed=True),
+        [(1, 3, 4, 2), (4, 3, 3, 2)],
+    ),
+    "windows that overlap": (
+        lambda x: mdt.reduce("2h+r->h", x, combine="max", extents={"r": 3}),
+        [(9,)],
+    ),
+    "windows of several dims": (
+        lambda x, w: mdt.einsum("2h+3r+s, r s -> h", x, w),
+        [(14,), (3, 2)],
+    ),
     "dilated conv": (lambda x, w: mdt.conv(x, w, dilation=2), [(1, 5, 6, 2), (4, 2, 3, 2)]),
     "transposed conv": (
         lambda x, w: mdt.conv(x, w, stride=2, transposed=True),

@@ -11,10 +11,10 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.statements import Store
 from mdtensor.lower.ir.values import Calc, FromIndex, Gather, Iota, Load, Shift
+from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.kernels.nvrtc_compiler import ARCHITECTURES, RefusedError, compiled
 from tests.lower import fuzz

@@ -9,8 +9,8 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.block_shapes import blocked
-from mdtensor.lower.gpu.candidates.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.gpu.base.block_shapes import blocked
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import ranked_on_gpu
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 from tests.lower.gpu.candidates.test_gpu_candidates import problem_of

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec

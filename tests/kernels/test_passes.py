@@ -21,6 +21,7 @@ from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from tests.lower.codegen.test_fuse_kernels import STAGED, chain
+from tests.lower.codegen.test_fuse_rows import by_rows
 from tests.targets import CPU, H200
 
 F2 = TensorSpec.of((8, 32, 32, 64), "f2"), TensorSpec.of((64, 3, 3, 64), "f2")
@@ -75,6 +76,7 @@ def test_what_is_listed_runs_and_what_runs_is_listed() -> None:
         for name in names_run_by(partial(lowered, call(), target))
     }
     ran |= set(names_run_by(lambda: chain(STAGED, STAGED)))
+    ran |= set(names_run_by(lambda: by_rows((1, 4))))
     assert ran == {each.name for each in PASSES}
     assert len(ran) == len(PASSES)
 

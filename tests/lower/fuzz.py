@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 
 from mdtensor.errors import LoweringError
@@ -25,6 +26,7 @@ from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.rules.row_stores import rows_across
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import kind_of
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage
@@ -34,6 +36,7 @@ from tests.lower.random_problems import (
     Operand,
     Placed,
     element_values,
+    of_bfloats,
     random_einsum,
 )
 from tests.lower.random_schedules import broken, random_schedule
@@ -47,9 +50,10 @@ from tests.lower.running import (
 from tests.workers import REFUSED, RIGHT, Workers, parsed
 
 FAMILIES = ("cpu", "gpu")
-# What names of such cases end with: of random md_homs, and of einsums whose results lie far apart
-# along the lanes, in tiles that are transposed where they have rows that are neighbours.
-MD_HOM, TRANSPOSED = "/md_hom", "/transposed"
+# What names of such cases end with: of random md_homs, of einsums whose results lie far apart along
+# the lanes, in tiles that are transposed where they have rows that are neighbours, and of einsums
+# of bfloat16, some of whose operands or results are float32 or float64.
+MD_HOM, TRANSPOSED, BFLOATS = "/md_hom", "/transposed", "/bfloats"
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def random_einsum_case(name: str) -> Case:
     """The case of a name such as "0/cpu/17": seed, family, number."""
     rng = random.Random(name)
     family = name.split("/")[1]
-    case, far = _einsum_case(rng, family), list[int]()
+    case, far = _einsum_case(rng, family, is_short=name.endswith(BFLOATS)), list[int]()
     while name.endswith(TRANSPOSED) and not far:
         case = _einsum_case(rng, family)
         far = [d for d in case.problem().kept if rows_across(case.problem(), d)]
@@ -100,8 +104,10 @@ def random_einsum_case(name: str) -> Case:
     return replace(case, schedule=schedule)
 
 
-def _einsum_case(rng: random.Random, family: str) -> Case:
+def _einsum_case(rng: random.Random, family: str, *, is_short: bool = False) -> Case:
     einsum, general = random_einsum(rng), rng.random() < 0.25
+    if is_short:
+        einsum = of_bfloats(rng, einsum)
     return Case(einsum, Schedule(family, *[()] * 4, -1, 1, *[()] * 4), general, rng.getrandbits(32))
 
 
@@ -166,7 +172,7 @@ def check_program(program, einsum: Einsum, seed: int, *, tf32: bool = False) -> 
     """
     rng = np.random.default_rng(seed)
     arrays = (*einsum.operands, einsum.out)
-    small = any(np.dtype(a.dtype).kind in "fc" for a in arrays) or einsum.dtype is not None
+    small = any(kind_of(np.dtype(a.dtype)) in "fc" for a in arrays) or einsum.dtype is not None
     inputs = [Placed(o, element_values(o, rng, small=small)) for o in einsum.operands]
     output = Placed(einsum.out, None)
     rounded = 2.0**-10 if tf32 and einsum.precision == "tf32" else 0.0
@@ -197,9 +203,9 @@ def expectation(
     roundings = 2 * length + 4 * len(arrays) + 4
     bound = (roundings * float(np.finfo(held).eps) + rounded) * magnitude
     bound = np.where(magnitude + bound > float(np.finfo(held).max), np.inf, bound)
-    if stored.kind in "fc":
-        tiny = float(np.finfo(stored).tiny)
-        bound = bound + float(np.finfo(stored).eps) * np.abs(expected) + tiny
+    if kind_of(stored) in "fc":
+        facts = ml_dtypes.finfo(stored)
+        bound = bound + float(facts.eps) * np.abs(expected) + float(facts.tiny)
     return expected, bound
 
 
@@ -250,6 +256,12 @@ def names_of(
     ]
 
 
+def kind_said(options: argparse.Namespace) -> str:
+    """What names of the cases end with that options ask for."""
+    asked = {MD_HOM: options.md_homs, TRANSPOSED: options.transposed, BFLOATS: options.bfloats}
+    return next((kind for kind, is_asked in asked.items() if is_asked), "")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300)
@@ -257,6 +269,7 @@ def main() -> int:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
+    kinds.add_argument("--bfloats", action="store_true", help="einsums of bfloat16")
     parser.add_argument("--shrink", action="store_true", help="the case as a small line")
     parser.add_argument("--replay", help="such a line, which runs in this process")
     options = parsed(parser, outcome, describe)
@@ -270,7 +283,7 @@ def main() -> int:
     if options.case:
         return _show(options.case)
     families = [options.dialect_family] if options.dialect_family else FAMILIES
-    kind = MD_HOM if options.md_homs else TRANSPOSED if options.transposed else ""
+    kind = kind_said(options)
     names = names_of(options.seed, families, options.count, options.first, kind)
     report = WORKERS.run(names, verbose=True)
     print(report)

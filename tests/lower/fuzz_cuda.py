@@ -38,8 +38,8 @@ from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
 from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.rules.valid import is_valid
 from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, Schedule

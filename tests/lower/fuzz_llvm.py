@@ -17,7 +17,7 @@ from mdtensor.backends.llvm.llvm_program import LLVMProgram
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.llvm.language import LLVM_IR_FMA
-from tests.lower.fuzz import MD_HOM, TRANSPOSED, check, describe, names_of, random_case
+from tests.lower.fuzz import check, describe, kind_said, names_of, random_case
 from tests.lower.running import guarded_scratch
 from tests.workers import REFUSED, RIGHT, Workers, parsed
 
@@ -51,15 +51,14 @@ def main() -> int:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
+    kinds.add_argument("--bfloats", action="store_true", help="einsums of bfloat16")
     options = parsed(parser, outcome, describe)
     if options.case:
         print(describe(options.case))
         print(outcome(options.case))
         return 0
-    kind = MD_HOM if options.md_homs else TRANSPOSED if options.transposed else ""
-    report = WORKERS.run(
-        names_of(options.seed, ("cpu",), options.count, options.first, kind), verbose=True
-    )
+    names = names_of(options.seed, ("cpu",), options.count, options.first, kind_said(options))
+    report = WORKERS.run(names, verbose=True)
     print(report)
     return 1 if report.failures else 0
 

@@ -8,11 +8,12 @@ import mmap
 import random
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
 
@@ -20,6 +21,8 @@ POISON = 0xA5
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 64, 65, 97, 257)
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 FLOATS = ("f2", "f4", "f8")
+BFLOAT = np.dtype(ml_dtypes.bfloat16).name
+_BESIDE = (BFLOAT, "float32", "float64")
 DTYPES = ("?", *INTEGERS, *FLOATS, "c8", "c16")
 POINTS = 60000
 
@@ -132,6 +135,21 @@ def random_einsum(
     )
 
 
+def of_bfloats(rng: random.Random, einsum: Einsum) -> Einsum:
+    """An einsum with bfloat16 for its types: all of them, or some beside float32 and float64."""
+    count = len(einsum.operands)
+    given = [BFLOAT] * count if rng.random() < 0.7 else rng.choices(_BESIDE, k=count)
+    computed = np.result_type(*map(np.dtype, given)).name
+    stored = computed if rng.random() < 0.7 else rng.choice(_BESIDE)
+    operands = zip(einsum.operands, given, strict=True)
+    return replace(
+        einsum,
+        operands=tuple(replace(operand, dtype=dtype) for operand, dtype in operands),
+        out=replace(einsum.out, dtype=stored),
+        dtype=None,
+    )
+
+
 def random_dtypes(rng: random.Random) -> list[str]:
     """The types of the operands: mostly one type, sometimes a mixture."""
     count = rng.choice((1, 2, 2, 2, 3))
@@ -221,7 +239,7 @@ class Placed:
         self.array = np.ndarray(operand.shape, dtype, self.memory.data, first, strides)
         self._poison(dtype, start, nbytes)
         if values is None:
-            self.array[...] = np.nan if dtype.kind in "fc" else _poisoned(dtype)
+            self.array[...] = np.nan if kind_of(dtype) in "fc" else _poisoned(dtype)
         else:
             self._write(values)
         self.before = self.memory.copy()
@@ -230,7 +248,7 @@ class Placed:
 
     def _poison(self, dtype: np.dtype, start: int, nbytes: int) -> None:
         """Gaps between elements hold NaN, so that a float read from them shows."""
-        if dtype.kind in "fc":
+        if kind_of(dtype) in "fc":
             self.memory[start : start + nbytes].view(dtype)[:] = np.nan
 
     def _write(self, values: np.ndarray) -> None:

@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import replace
 
-from mdtensor.lower.codegen.streaming.planes import plane_dim
+from mdtensor.lower.gpu.streaming.planes import plane_dim
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 

@@ -6,11 +6,13 @@ import random
 from collections.abc import Sequence
 from functools import cache, partial
 
+import ml_dtypes
 import numpy as np
 
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import kind_of
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from tests.lower.random_problems import Placed, guarded
@@ -86,9 +88,9 @@ def run_on_guarded_memory(program, inputs: Sequence[Placed], outputs: Sequence[P
 
 def _overflows(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
     """Where infinities stand for numbers that may be beyond the largest of the result's type."""
-    if result.dtype.kind != "f":
+    if kind_of(result.dtype) != "f":
         return np.zeros(result.shape, bool)
-    largest = float(np.finfo(result.dtype).max)
+    largest = float(ml_dtypes.finfo(result.dtype).max)
     return np.isinf(result) & (np.sign(result) * expected + tolerance > largest)
 
 
@@ -104,7 +106,7 @@ def compare(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | No
         wide = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
         wrong = ~((np.abs(wide - expected) <= tolerance) | (wide == expected))
         wrong &= ~(np.isinf(tolerance) | _overflows(result, expected, tolerance))
-    if result.dtype.kind in "fc":
+    if kind_of(result.dtype) in "fc":
         wrong &= ~(np.isnan(result) & np.isnan(expected))
     if not np.any(wrong):
         return

@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.ir.group_statements import (
     AwaitCopies,
     Barrier,
@@ -22,6 +21,7 @@ from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.statements import If, Loop, Set, Store
 from mdtensor.lower.ir.values import Load
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.lower.check_schedules import run

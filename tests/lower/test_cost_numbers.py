@@ -16,7 +16,8 @@ MODELS = sorted(
     (
         *LOWER.glob("*/cost/*_cost.py"),
         *LOWER.glob("*/cost/cache_traffic.py"),
-        *LOWER.glob("gpu/candidates/*.py"),
+        *LOWER.glob("gpu/*/*_candidates.py"),
+        *LOWER.glob("gpu/*/*_cost.py"),
         *LOWER.glob("cpu/*.py"),
     )
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.codegen.base.staged_layouts import staged_dtype
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.problem.scatter_pattern import selection_of
 from mdtensor.specs import TensorSpec
@@ -26,7 +26,7 @@ from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests import workers
 from tests.kernels.kernel_cases import cpu, gpu
-from tests.lower import fuzz, fuzz_cuda
+from tests.lower import fuzz, fuzz_cuda, fuzz_llvm
 from tests.lower.md_hom_cases import MDHomCase, StagedRun, narrowest, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 from tests.lower.random_scalars import magnitude
@@ -49,6 +49,23 @@ def test_random_kernels_compute_what_the_oracle_computes():
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.8 * COUNT, str(report)
     assert report.counts[workers.COMPILER] < 0.05 * COUNT, str(report)
+
+
+BFLOATS = fuzz.names_of(31, ("cpu",), 60, kind=fuzz.BFLOATS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [fuzz, fuzz_llvm], ids=["opencl", "llvm"])
+def test_bfloats_are_what_the_oracle_computes(by):
+    report = by.WORKERS.run(BFLOATS)
+    assert not report.failures, str(report)
+    assert report.counts["ok"] > 0.8 * len(BFLOATS), str(report)
+
+
+def test_cases_of_bfloats_are_of_several_types():
+    cases = [fuzz.random_einsum_case(name).einsum for name in BFLOATS]
+    assert {o.dtype for case in cases for o in case.operands} == {"bfloat16", "float32", "float64"}
+    assert {case.out.dtype for case in cases} == {"bfloat16", "float32", "float64"}
 
 
 TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
@@ -80,7 +97,7 @@ def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
     assert report.counts[workers.COMPILER] < 0.05 * COUNT, str(report)
 
 
-@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED])
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED, fuzz.BFLOATS])
 def test_a_case_is_known_by_its_name(kind):
     first, again = (fuzz.random_case(f"7/cpu/3{kind}") for _ in range(2))
     assert first == again

@@ -10,8 +10,8 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.block_shapes import blocked
-from mdtensor.lower.gpu.candidates.gpu_candidates import gpu_candidates
+from mdtensor.lower.gpu.base.block_shapes import blocked
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import gpu_candidates
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.lower.schedule.schedule import Schedule

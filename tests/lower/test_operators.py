@@ -10,7 +10,7 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec

@@ -26,7 +26,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import computation
 from mdtensor.errors import TranslationError
 from mdtensor.translate import reference
-from tests.translate.programs import data, loops, reductions, stencils
+from tests.translate.programs import data, irregular, loops, reductions, stencils
 from tests.translate.programs.shrinking import shortest
 from tests.workers import REFUSED, RIGHT, Workers, parsed
 
@@ -36,6 +36,7 @@ FRONTS: Mapping[str, Callable[[random.Random, str], None]] = {
     "formula": reductions.check_formula,
     "loops": loops.check,
     "directive": loops.check_with_operators,
+    "irregular": irregular.check,
     "stencil": stencils.check,
 }
 COMPILED = 23  # every such case runs on kernels; shares no factor with the count of front ends

@@ -307,7 +307,7 @@ def doubled(x: Expr, steps: int) -> Expr:
 
 
 def test_what_is_shared_is_one_node() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     x, again = doubled(A, 60), doubled(A, 60)
     assert count_of_nodes([x]) == 121
     assert (x, hash(x), repr(x)) == (again, hash(again), repr(again))
@@ -319,7 +319,7 @@ def test_what_is_shared_is_one_node() -> None:
     function = ScalarFunction((F32,), (x, x))
     assert pickle.loads(pickle.dumps(function)) == function
     assert evaluate(x, [np.float64(-0.5)]) == doubled_of(-0.5)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def doubled_of(x: float) -> float:

@@ -41,7 +41,7 @@ def test_what_a_command_prints_is_its_cost(tmp_path):
 def test_the_time_of_a_command_is_its_cost_to_the_millisecond(tmp_path):
     program = script(tmp_path, "import sys, time; time.sleep(float(sys.argv[1]))")
     space = Space([Parameter("share", (0.3, 0.0, 0.15))])
-    found = search(space, Command([*program, "{share}"], repeats=2))
+    found = search(space, Command([*program, "{share}"], repeats=5))
     assert found.best.configuration == {"share": 0.0}
     seconds = {each.configuration["share"]: each.trial.seconds for each in found.trials}
     assert 0.1 < seconds[0.15] - seconds[0.0] < 0.5

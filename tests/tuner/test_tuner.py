@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from mdtensor.autotune.search.abort_conditions import Progress
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import SpaceError, TuningError
 from mdtensor.tuner import (
@@ -22,7 +23,6 @@ from mdtensor.tuner import (
     search,
     speedup,
 )
-from mdtensor.tuner.abort_conditions import Progress
 
 
 def saxpy(count):
@@ -52,9 +52,9 @@ BEST = {"tile": 20, "step": 4, "share": 0.5}
 
 
 def test_the_space_of_saxpy_is_generated_in_a_tenth_of_a_second():
-    began = time.perf_counter()
+    began = time.thread_time()
     space = Space(saxpy(1 << 20))
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1
     assert space.size == 21 * 22 // 2
     assert space.groups == (("WPT", "LS"),)
 

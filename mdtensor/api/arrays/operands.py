@@ -13,18 +13,17 @@ import numpy as np
 
 from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
 from mdtensor.api.arrays.memory_overlap import check_distinct, is_apart
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
 from mdtensor.backends.host.aligned_memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, is_ours, shown
 from mdtensor.options import beginning
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, is_computed
 from mdtensor.stage_timer import stage
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
 Array = Any
 
-# The types that kernels compute with: bool, integers, half to double, and their complex pairs.
-COMPUTED = frozenset("?bBhHiIlLqQefdFD")
 # Bytes from which the place of an array in memory matters more than the time to allocate it.
 LARGE = 1 << 16
 BYTE_ORDER = "byte order"
@@ -115,8 +114,8 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
     `dtype` is for lists and numbers, which have no type of their own. Tensors of other libraries
     are read by `__array__`, or by `__dlpack__` where they have no other way.
 
-    Raises DTypeError for what the library does not take, ShapeError for lists whose parts differ
-    in length.
+    Raises DTypeError for what the library does not take and for sparse arrays, ShapeError for lists
+    whose parts differ in length.
     """
     if type(operand) is xp.ndarray:
         return operand
@@ -126,6 +125,7 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
         raise DTypeError(
             f"{name} is a spec, not an array", hint="mdtensor.compile makes plans of specs"
         )
+    check_dense(name, operand)
     if xp is not np and is_on_gpu(operand):
         return shared(name, operand, xp)
     if xp is np and is_tensor(operand):
@@ -154,13 +154,13 @@ def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
     for number, operand in enumerate(operands):
         check_mask(f"operand {number}", operand)
     arrays = as_arrays(operands, xp)
-    check_types([array.dtype for array in arrays], on_gpu=xp is not np)
+    check_types([array.dtype for array in arrays])
     return [array if _is_readable(array) else _copied(array) for array in arrays]
 
 
-def check_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> None:
+def check_types(types: Iterable[np.dtype]) -> None:
     """Raises DTypeError for element types without kernels; any byte order will do."""
-    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types], on_gpu=on_gpu):
+    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types]):
         raise no_kernels(reason)
 
 
@@ -181,8 +181,6 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
     if reason == BYTE_ORDER:
         reason = "a foreign byte order"
         hint = "convert the arrays by a.astype(a.dtype.newbyteorder('='))"
-    if "bfloat16" in reason:
-        hint = "processors compute with float32: a.astype('float32'); CuPy arrays may be bfloat16"
     return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
 
 
@@ -190,7 +188,7 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
 # it forgets to stop at an error, which is the cause then.
 _NUMPYS = (
     *(AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError),
-    SystemError,
+    *(SyntaxError, SystemError),
 )
 
 
@@ -226,6 +224,7 @@ def check_native(types: Iterable[np.dtype]) -> None:
 
 def no_array(name: str, given: object) -> DTypeError:
     """The error for what is written, but is no array of NumPy or CuPy."""
+    check_dense(name, given)
     return DTypeError(
         f"{name} is {type(given).__name__}, not an array",
         hint="numpy.asarray of many other objects shares their memory",
@@ -293,13 +292,10 @@ def answers_itself(operand: object) -> bool:
     return override is not None and override is not np.ndarray.__array_function__
 
 
-def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:
-    """Why element types leave a call to NumPy, or an empty string.
-
-    `on_gpu`, kernels read and write bfloat16 too, a type that `ml_dtypes` brings.
-    """
+def reason_of_types(types: Iterable[np.dtype]) -> str:
+    """Why element types leave a call to NumPy, or an empty string."""
     for given in types:
-        if given.char not in COMPUTED and not (on_gpu and given.name == "bfloat16"):
+        if not is_computed(given):
             return f"dtype {given.name}"
         if not given.isnative:
             return BYTE_ORDER
@@ -329,7 +325,7 @@ def addressable_copy(array: Array, xp: Any) -> Array:
 
 def spec_of(array: Array) -> TensorSpec:
     """The spec of an addressable array."""
-    size = array.dtype.itemsize
+    size = array.dtype.itemsize or 1  # texts of no characters have no bytes
     return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.dlpack import cupy_for, shared
+from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError
 
 Array = Any
@@ -25,6 +27,8 @@ _type_of: Any = type
 _classes = Bounded[type, bool](256)
 _on_cuda = Bounded[tuple[object, ...], Array](1024)
 _dtypes: dict[object, np.dtype] = {}
+_numpys: dict[object, bool] = {}
+_BFLOAT16 = "torch.bfloat16"
 
 
 def is_tensor(given: object) -> bool:
@@ -34,6 +38,8 @@ def is_tensor(given: object) -> bool:
     if found is None:
         names = ((base.__module__, base.__name__) for base in kind.__mro__)
         found = ("torch", "Tensor") in names
+        if found:
+            share_threads_of_torch()
         _classes.keep(kind, found)
     return found
 
@@ -91,12 +97,32 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
     if value.is_cpu:
-        array = value.numpy()
+        array = memory_of(value)
     else:
         array = of_cuda(value)
         found.on_cuda = True
     found.tensors[id(array)] = value
     return array
+
+
+def _is_numpys(dtype: Any) -> bool:
+    """Whether NumPy itself has a type of torch's; bfloat16 is one of ml_dtypes."""
+    found = _numpys.get(dtype)
+    if found is None:
+        found = _numpys[dtype] = str(dtype) != _BFLOAT16
+    return found
+
+
+def memory_of(tensor: Any) -> Array:
+    """NumPy's array in the memory of a tensor of the processor.
+
+    Raises RuntimeError or TypeError where that is not all there is to the tensor.
+    """
+    if _is_numpys(tensor.dtype):
+        return tensor.numpy()
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        raise RuntimeError("it is more than its memory")
+    return tensor.view(sys.modules["torch"].int16).numpy().view(_bfloat16())
 
 
 def _owned_array(tensor: Any) -> Array:
@@ -168,9 +194,7 @@ def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
             )
         tensor = tensor.resolve_conj().resolve_neg()
     try:
-        if str(tensor.dtype) == "torch.bfloat16":
-            return tensor.view(sys.modules["torch"].int16).numpy().view(_bfloat16())
-        return tensor.numpy()
+        return memory_of(tensor)
     except (RuntimeError, TypeError) as error:
         raise _refused(name, str(error), "t.float() is of a type that NumPy has") from error
 

@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, cast
 import numpy as np
 
 from mdtensor.api.arrays import device_scope, invalidation
+from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
 from mdtensor.api.arrays.torch_tensors import taken
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
@@ -35,7 +36,8 @@ P = ParamSpec("P")
 Array = Any
 # From the arguments of a call to what runs it, where that takes no call in full.
 AtOnce = Callable[[Sequence[Any], Mapping[str, Any]], Launch | None]
-# From the arguments of a call to its key, and the arrays among them.
+# From the arguments of a call to its key, and the arrays among them; NotPlainError, TypeError or
+# RecursionError where there is none.
 Described = Callable[[Sequence[Any], Mapping[str, Any]], tuple[tuple[object, ...], list[Any]]]
 
 SIZE = 4096  # calls that a front end's table holds
@@ -43,7 +45,6 @@ _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
 NO_TENSORS = object()  # what is given of a call without tensors of torch
-_NO_STORE = object()  # stands in keys of calls that leave winners in the store
 _NAMED = object()  # stands between positional and named arguments
 
 # Arguments of these classes mean the same whenever they are equal.
@@ -128,16 +129,22 @@ def is_traced(argument: object) -> bool:
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
-def is_collection(argument: Any, depth: int = 2) -> bool:
-    """Whether an argument is a Dask array, or holds one; Dask is not imported for that."""
+def collection_of(argument: Any, depth: int = 2) -> str | None:
+    """The module for calls on an argument that is a collection of arrays, or holds one.
+
+    Those are Dask arrays, for which Dask is not imported, and sharded arrays.
+    """
     kind = _type_of(argument)
     if kind is tuple or kind is list:  # which may hold itself
         is_short = depth and len(argument) <= _LONGEST
-        return bool(is_short) and any(is_collection(each, depth - 1) for each in argument)
-    return hasattr(kind, "__dask_graph__")
+        within = (collection_of(each, depth - 1) for each in argument) if is_short else ()
+        return next(filter(None, within), None)
+    if hasattr(kind, "__dask_graph__"):
+        return "mdtensor.api.dask.dask_calls"
+    return getattr(kind, "__mdtensor_calls__", None)
 
 
-class _NotPlainError(Exception):
+class NotPlainError(Exception):
     """An argument that no key can describe."""
 
 
@@ -190,8 +197,8 @@ def recalled(
                     arrays.append(value)
                 else:
                     _describe(value, parts, arrays, numbers)
-        if _active and not tuning_mode.uses_store():
-            parts.append(_NO_STORE)
+        if _active:
+            parts += tuning_mode.ending() or ()
         if invalidation.cupy_array is not None:
             _add_place(parts, arrays)
         return tuple(parts), arrays
@@ -225,7 +232,7 @@ def recalled(
         given = taken(args, options)
         if given is not None and given.on_cuda:
             launch, arrays = None, []
-            with suppress(_NotPlainError, TypeError, RecursionError):  # beside the tensors
+            with suppress(NotPlainError, TypeError, RecursionError):  # beside the tensors
                 key, arrays = described(given.args, given.options)
                 launch = known_get(key)
             if launch is not None and not (_active and _is_seen()):
@@ -259,7 +266,9 @@ def recalled(
         key = _typical(args)
         if options and key is not None:
             key = _with_out(key, options)
-        if key is not None and not _active:
+        if key is not None and _active:
+            key = _with_ending(key, args)
+        if key is not None:
             launch = known_get(key)
             if launch is None and at_once is not None:
                 launch = kept_at_once(key, args, options)
@@ -279,7 +288,7 @@ def recalled(
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
-        except (_NotPlainError, TypeError, RecursionError):  # no hash, or it holds itself
+        except (NotPlainError, TypeError, RecursionError):  # no hash, or it holds itself
             key, arrays, launch = None, [], None
         if key is None and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found
@@ -288,9 +297,10 @@ def recalled(
                 call_trace.missed(None, known)
                 if (trace := tracer.get()) is not None:
                     return trace(whole, args, options)
-            if any(map(is_collection, (*args, *options.values()))):
-                dask = importlib.import_module("mdtensor.api.dask.dask_calls")
-                return dask.called(whole, args, options)
+            for argument in (*args, *options.values()):
+                if module := collection_of(argument):
+                    calls = importlib.import_module(module)
+                    return calls.called(whole, args, options, described)
             return device_scope.called_there(whole, args, options)
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)
@@ -365,6 +375,14 @@ def _with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[obje
     return *key, _NAMED, "out", out.shape, out.strides, out.dtype
 
 
+def _with_ending(key: tuple[object, ...], args: tuple[Any, ...]) -> tuple[object, ...] | None:
+    """The key of a call in a mode of tuning, on arrays of NumPy; None where it must be seen."""
+    if type(args[1]) is not _ndarray or _recording.get() is not None or not call_trace.is_quiet():
+        return None
+    ending = tuning_mode.ending()
+    return None if ending is None else (*key, *ending)
+
+
 def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
     """Adds what an argument is to a key, and arrays to a list.
 
@@ -391,7 +409,7 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
             parts += kind, repr(value)  # -0.0 equals 0.0
     elif kind is tuple or kind is list:
         if len(value) > _LONGEST:
-            raise _NotPlainError
+            raise NotPlainError
         parts += kind, len(value)
         for part in value:
             _describe(part, parts, arrays, numbers=False)
@@ -410,8 +428,12 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
         arrays.append(value)
     elif isinstance(value, np.dtype):
         parts += np.dtype, value
+    elif is_sparse(value) and (stored := arrays_of_sparse(value)):
+        parts += kind, value.shape, value.has_canonical_format
+        for array in stored:
+            _describe(array, parts, arrays, numbers=False)
     else:
-        raise _NotPlainError
+        raise NotPlainError
 
 
 def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:

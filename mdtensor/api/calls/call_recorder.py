@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.launchers import telling
+from mdtensor.dataclass import dataclass
 
 Array = Any
 Launch = Callable[..., Any]

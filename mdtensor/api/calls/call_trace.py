@@ -7,7 +7,6 @@ way and are noted; without one, they are as short as ever.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import threading
@@ -21,7 +20,7 @@ from mdtensor import stage_timer
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.launchers import told_of
 from mdtensor.api.calls.statistics import Tally
-from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, table
+from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, save_events, table
 from mdtensor.api.engine.fused_calls import Fused
 from mdtensor.api.engine.kernel_choice import Choice, Unseen
 from mdtensor.api.engine.launch_counter import StandIn
@@ -63,9 +62,7 @@ class Trace:
 
         Raises ArgumentError for what is no path, OSError where it cannot be written.
         """
-        _check_path(path)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": events(self.calls), "displayTimeUnit": "ms"}, file)
+        save_events(path, events(self.calls))
 
 
 _entered: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
@@ -173,6 +170,11 @@ def _tell(seen: Trace, said: str, process: int) -> None:
 def begins() -> bool:
     """Whether a call that begins now is to be noted: it is no part of another one."""
     return _open.get() is None and bool(traces())
+
+
+def is_quiet() -> bool:
+    """Whether nothing traces the calls of this context, and none is being noted."""
+    return not _everywhere and not _entered.get() and _open.get() is None
 
 
 def traced(
@@ -301,11 +303,6 @@ def _tier(choice: Choice) -> str:
     if choice.improves():
         return "compiling"
     return "fallback" if isinstance(choice.program, StandIn) else "generic"
-
-
-def _check_path(given: object) -> None:
-    if not isinstance(given, str | os.PathLike):
-        raise ArgumentError(f"path is {shown(given)}", hint='a path, such as "trace.json"')
 
 
 trace_everywhere(os.environ.get(VARIABLE, ""))

@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -29,19 +29,20 @@ from mdtensor.api.arrays.operands import (
     read_only,
     spec_of,
 )
-from mdtensor.api.async_steps import Begun, Chain, Step
+from mdtensor.api.async_steps import Begun, Chain
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run, as_converted
 from mdtensor.api.calls.launchers import telling
-from mdtensor.api.calls.shape_families import Families, Member
+from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.kernel_choice import Choice, Unseen
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.rewrites.stages import stages
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
@@ -59,6 +60,8 @@ class Computation:
     `operands` is their number. `fills` are values that results are filled with before the first
     step, or None for results that the steps write whole. `whole` gives the one step that takes the
     place of all, if there is one, for devices that read zeros outside of arrays at no cost.
+    `uncut` gives the same computation in fewer steps, each of affine indices, of which gradients
+    are made; None where that is this one.
     `converted` are operands that are copied to another type first, as kernels do not round them.
     """
 
@@ -68,6 +71,7 @@ class Computation:
     steps: tuple[Step, ...]
     fills: tuple[float | None, ...] = ()
     whole: Callable[[], Step | None] | None = None
+    uncut: Callable[[], Computation] | None = None
     converted: tuple[tuple[int, np.dtype], ...] = ()
 
     @property
@@ -175,8 +179,10 @@ def call(
     constants: int = 0,
     moment: Callable[[], Hashable] = lambda: None,
     *,
+    skeleton: Callable[[], Skeleton[Computation] | None] | None = None,
     casting: str = "same_kind",
     front_end: str = "",
+    check: Callable[..., object] | None = None,
 ) -> Any:
     """Runs a front end's computation on arrays; one result, or a tuple of several.
 
@@ -185,38 +191,44 @@ def call(
     So many `constants`, the last operands, follow from what the front end was given besides the
     arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
     for some layouts stays what it is, but for others it is built anew where that has changed.
+    `skeleton` gives the computation without the numbers that are in `key`, or None for too many.
     `casting` says which types of `out` take the results, as NumPy's words do. Traces call it
-    `front_end`, where it is no part of a call that has a name.
+    `front_end`, where it is no part of a call that has a name. Each run on arrays gives them to
+    `check` first, which may raise an error.
 
     Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
     `out` that does not fit.
     """
+    options: dict[str, Any] = {"casting": casting, "skeleton": skeleton, "check": check}
     if front_end and invalidation.watchers and call_trace.begins():
         given = key, operands, build, out, constants, moment
-        return call_trace.traced(front_end, call, given, {"casting": casting})
+        return call_trace.traced(front_end, call, given, options)
     given = () if out is None else _several(out)
     generation = invalidation.generation()
     xp = array_module((*operands, *given))
     arrays = as_computed(operands, xp)
     written = tuple([as_output("out", target, xp) for target in given])
     if any(array is not target for array, target in zip(written, given, strict=True)):
-        call(key, operands, build, written, constants, moment, casting=casting)
+        call(key, operands, build, written, constants, moment, **options)
         return out
-    check_types([target.dtype for target in given], on_gpu=xp is not np)
+    check_types([target.dtype for target in given])
     layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
     seen = (key, layouts)
-    place = _place(xp), tuning_mode.uses_store()
+    place = _place(xp), tuning_mode.apart()
     is_seen = is_watched()
     found = None if is_seen else _executables.get((place, seen))
     if invalidation.watchers:
         call_trace.looked_up(found)
     if found is None:
-        alike = None if is_seen or xp is not np else lambda: (key, moment())
+        alike = skeleton or (lambda: Skeleton((key, moment()), build))
+        alike = None if is_seen or xp is not np else alike
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
         if isinstance(found, Computation) and found.whole is not None and xp is not np:
             found = _suited(found, seen, xp)
     if isinstance(found, Computation) and (plans := planner.get()) is not None:
         return plans(found, operands, out)
+    if check is not None:
+        check(*arrays)
     results = _allocated(found.results, arrays, given, casting, xp)
     if isinstance(found, Computation) and is_seen:
         ready = None
@@ -237,7 +249,7 @@ def call(
         several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
         finished = several[0] if len(several) == 1 else several
     if ready is not None and is_direct and call_cache.is_noting():
-        _note(ready, operands, arrays, constants, given, finished)
+        _note(ready, operands, arrays, constants, given, finished, check)
     return finished
 
 
@@ -262,7 +274,7 @@ def at_once(key: Hashable, arrays: Sequence[Array]) -> Callable[..., Any] | None
 
 def _member_or_built(
     seen: Hashable,
-    alike: Callable[[], Hashable] | None,
+    alike: Callable[[], Skeleton[Computation] | None] | None,
     specs: tuple[TensorSpec, ...],
     build: Build,
 ) -> Computation | Member[Computation]:
@@ -273,30 +285,31 @@ def _member_or_built(
     computation = _table.get(seen)
     if computation is not None:
         return computation
-    of_family = None if alike is None else alike()
-    if of_family is not None:
+    skeleton = None if alike is None else alike()
+    if skeleton is not None:
         with stage("choose"):
-            member = families.member(of_family, specs)
+            member = families.member(skeleton.key, specs, skeleton.numbers)
         if member is not None:
             return member
-
-    def built(specs: tuple[TensorSpec, ...]) -> Computation:
-        with stage("translate"):
-            return staged(build(specs))
-
-    computation = built(specs)
+    with stage("translate"):
+        computation = staged(build(specs))
     check_native([spec.dtype for spec in computation.results])
     _table.keep(seen, computation)
-    if of_family is not None:
+    if skeleton is not None:
+        make = skeleton.build
+
+        def built(*given: Any) -> Computation:
+            return staged(make(*given))
+
         with stage("translate"):
-            families.learn(of_family, computation, specs, built)
+            families.learn(skeleton.key, computation, specs, built, skeleton.numbers)
     return computation
 
 
 def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
     """The executable of a computation, on arrays of NumPy or of CuPy's current device."""
     if isinstance(found, Member):
-        return _ready_with(found.computation, xp, found.chosen)
+        return _ready_with(found.computation, xp, list(map(_registry().watched, found.chosen)))
     computation = found
     if len(computation.steps) > 1 and executor is None and xp is not np:
         compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
@@ -359,17 +372,28 @@ def _note(
     constants: int,
     targets: Sequence[Array],
     result: Any,
+    check: Callable[..., object] | None,
 ) -> None:
     """Records the call for the call cache, unless kernels read copies of its operands."""
     count = len(operands) - constants
     pairs = list(zip(operands, arrays, strict=True))
     if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
-        kept = tuple(arrays[count:])
+        kept, new, into = tuple(arrays[count:]), ready.new, ready.into
+        if check is not None:
+            new, into = _checking(new, check, len(arrays)), _checking(into, check, len(arrays))
         call_cache.note(
-            call_cache.Noted(
-                ready.new, ready.into, operands[:count], targets, result, kept, ready.served_by
-            )
+            call_cache.Noted(new, into, operands[:count], targets, result, kept, ready.served_by)
         )
+
+
+def _checking(run: Callable[..., Any], check: Callable[..., object], count: int) -> Any:
+    """A launch that gives its operands, so many arrays, to a check before it runs."""
+
+    def checking(*arrays: Array) -> Any:
+        check(*arrays[:count])
+        return run(*arrays)
+
+    return checking
 
 
 def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
@@ -456,7 +480,7 @@ def _interpreted(step: Step) -> Run | None:
     count = len(md_hom.inputs)
     if executor is None and 0 not in md_hom.extents.values():
         return None
-    compute = executor or _on_host
+    compute = executor or on_host
 
     def interpreted(*arrays: Array) -> None:
         compute(md_hom, arrays[:count], arrays[count:])
@@ -464,8 +488,10 @@ def _interpreted(step: Step) -> Run | None:
     return interpreted
 
 
-def _on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+def on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
     """An empty index space: nothing to compute, or identities to write."""
+    if not any(array.size for array in outputs):
+        return
     if all(isinstance(array, np.ndarray) for array in (*inputs, *outputs)):
         reference.compute(md_hom, inputs, outputs)
         return

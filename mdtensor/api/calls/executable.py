@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.async_steps import Begins, Chain, Launch, Step, launched, run_all
+from mdtensor.api.async_steps import Begins, Chain, Launch, launched, run_all
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import Step
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
@@ -25,8 +26,8 @@ class Ready:
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
     shares memory with another array. `is_single` says that one program is all there is to
     run. `whole` runs all steps of a call of several at once, where that is known; else `counted`
-    takes what runs them one by one, where the calling thread does that. `converted` are operands
-    that are copied to another type first.
+    takes what runs them one by one, and whether the calling thread does that `alone`. `converted`
+    are operands that are copied to another type first.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Ready:
         launch: Callable[[Step], Run],
         begun: Begins,
         whole: Run | None = None,
-        counted: Callable[[Run], Run] | None = None,
+        counted: Callable[..., Run] | None = None,
         converted: Conversions = (),
         *,
         is_single: bool = False,
@@ -64,8 +65,8 @@ class Ready:
                 run = _one_by_one(launches, makes, first, filled)
             else:
                 run = _in_steps(launches, makes, filled)
-            if counted is not None and all(each.finish is None for each in launches):
-                run = counted(run)
+            if counted is not None:
+                run = counted(run, alone=all(each.finish is None for each in launches))
         if converted:
             run = _converting(run, converted)
         self.into = counting(run, tally)

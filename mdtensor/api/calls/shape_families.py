@@ -8,24 +8,27 @@ layouts runs the program, and needs no translation, where every comparison ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from mdtensor.api.async_steps import Step
-from mdtensor.api.calls.traced_ints import Numbers, Watch, filled
+from mdtensor.api.calls.traced_ints import Numbers, Watch, filled, filler
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.generic_kernels import Reference
 from mdtensor.api.engine.kernel_choice import Kernels, Unseen
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import Step
 
-_MOST_KINDS = 1024  # that are remembered,
+_MOST_KINDS = 4096  # that are remembered,
 _MOST_FAMILIES = 8  # with so many families each,
-_MOST_ATTEMPTS = 16  # for which computations were built on watched numbers so often
+_MOST_ATTEMPTS = 16  # for which computations built on watched numbers had none so often
+_MOST_BEFORE = 4  # computations that a family is compared with: those of two may take turns
 
 
 class Computed(Protocol):
@@ -48,7 +51,21 @@ class Computed(Protocol):
 
 
 C = TypeVar("C", bound=Computed)
-Build = Callable[[tuple[TensorSpec, ...]], C]
+# Makes a computation of the specs of its operands, and of the other numbers that it depends on.
+Build = Callable[..., C]
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton(Generic[C]):
+    """A computation without its numbers: what `key` holds is the same for a whole family.
+
+    `build` makes it of the operands' specs and of `numbers`, which are those of one call.
+    """
+
+    key: Hashable
+    build: Build[C]
+    numbers: Ints = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,7 @@ class Family(Generic[C]):
 
     `numbers` gives the sizes of each step's kernel, then shapes and strides of results and
     temporaries; `computation` and `problems` have watched numbers, `by_name` gives all of these.
+    `fill` makes the steps, where there are several, with the numbers of that name.
     """
 
     engine: Engine
@@ -81,6 +99,7 @@ class Family(Generic[C]):
     structures: tuple[Reference[Kernels], ...]
     numbers: Numbers
     by_name: Numbers
+    fill: Callable[[Mapping[str, int]], tuple[Step, ...]] | None
 
     def gives(self, numbers: Sequence[int], computation: C) -> bool:
         """Whether this computation was built for operands of these extents and strides."""
@@ -106,9 +125,8 @@ class Family(Generic[C]):
             chosen.append(found_for)
         computation: Any = self.computation
         steps = self.computation.steps
-        if len(steps) > 1:
-            values = self.by_name(*numbers)
-            steps = tuple([replace(s, md_hom=filled(s.md_hom, values)) for s in steps])
+        if self.fill is not None:
+            steps = self.fill(self.by_name(*numbers))
         before = (*self.computation.results, *self.computation.temporaries)
         pairs = zip(before, layouts, strict=True)
         specs = tuple([TensorSpec(spec.dtype, *layout) for spec, layout in pairs])
@@ -120,13 +138,18 @@ class Family(Generic[C]):
 
 
 def family_of(
-    computation: C, specs: Sequence[TensorSpec], build: Build[C], engine: Engine
+    computation: C,
+    specs: Sequence[TensorSpec],
+    build: Build[C],
+    engine: Engine,
+    others: Ints = (),
 ) -> Family[C] | None:
-    """The family of a computation that `build` made of these specs; None where it has none."""
+    """The family of what `build` made of these specs and other numbers; None where it has none."""
     watch = Watch()
     generals, _ = _generalised(computation, engine)
     try:
-        again = build(tuple([_watched(spec, watch) for spec in specs]))
+        watched = tuple([_watched(spec, watch) for spec in specs])
+        again = build(watched, *map(watch.number, others))
         if not again.steps or any(0 in step.md_hom.extents.values() for step in again.steps):
             return None
         problems = tuple([engine.problem_of(step.md_hom) for step in again.steps])
@@ -139,8 +162,9 @@ def family_of(
     if not is_same:
         return None
     structures = tuple([Reference(engine.structure(each), engine.structure) for each in generals])
-    family = Family(engine, again, problems, structures, numbers, by_name)
-    return family if family.gives(numbers_of(specs), computation) else None
+    fill = filler(again.steps) if len(again.steps) > 1 else None
+    family = Family(engine, again, problems, structures, numbers, by_name, fill)
+    return family if family.gives(numbers_of(specs, others), computation) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +188,9 @@ def _generalised(
     return tuple([general for general, _ in found]), tuple([sizes for _, sizes in found])
 
 
-def numbers_of(specs: Sequence[TensorSpec]) -> tuple[int, ...]:
-    """Extents and strides, operand after operand."""
-    return tuple([number for spec in specs for number in (*spec.shape, *spec.strides)])
+def numbers_of(specs: Sequence[TensorSpec], others: Ints = ()) -> Ints:
+    """Extents and strides, operand after operand, and what other numbers there are."""
+    return *[number for spec in specs for number in (*spec.shape, *spec.strides)], *others
 
 
 def _watched(spec: TensorSpec, watch: Watch) -> TensorSpec:
@@ -182,12 +206,12 @@ def _layouts(computation: Computed) -> tuple[tuple[tuple[int, ...], tuple[int, .
 
 @dataclass(slots=True)
 class _Kind(Generic[C]):
-    """Computations of one key on operands of given types and numbers of axes.
+    """Computations of one key on operands of given types and arrangements.
 
-    `before` is the one that was built last, for these extents and strides.
+    `before` are those that were built last, the latest first, for these extents and strides.
     """
 
-    before: tuple[tuple[int, ...], C]
+    before: tuple[tuple[Ints, C], ...]
     attempts: int = 0
     families: tuple[Family[C], ...] = ()
 
@@ -202,39 +226,65 @@ class Families(Generic[C]):
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def member(self, key: Hashable, specs: Sequence[TensorSpec]) -> Member[C] | None:
+    def member(
+        self, key: Hashable, specs: Sequence[TensorSpec], others: Ints = ()
+    ) -> Member[C] | None:
         """The computation of a key on arrays of NumPy; None where no family has it."""
-        known = self._kinds.get(_kind(key, specs))
+        known = self._kinds.get(_kind(key, specs, others))
         if known is None:
             return None
-        engine, numbers = self._engine(), numbers_of(specs)
+        engine, numbers = self._engine(), numbers_of(specs, others)
         for family in known.families:
             if family.engine is engine and (found := family.member(numbers)) is not None:
                 return found
         return None
 
     def learn(
-        self, key: Hashable, computation: C, specs: Sequence[TensorSpec], build: Build[C]
+        self,
+        key: Hashable,
+        computation: C,
+        specs: Sequence[TensorSpec],
+        build: Build[C],
+        others: Ints = (),
     ) -> None:
         """Registers a shape family, so that later calls on other shapes skip translation.
 
         It takes two that agree, so the first one of its kind teaches nothing.
         """
-        kind, numbers = _kind(key, specs), numbers_of(specs)
+        kind, numbers = _kind(key, specs, others), numbers_of(specs, others)
         known = self._kinds.get(kind)
         if known is None:
-            self._kinds.keep(kind, _Kind((numbers, computation)))
+            self._kinds.keep(kind, _Kind(((numbers, computation),)))
             return
+        before = known.before
+        if any(numbers == others for others, _ in before):
+            return
+        known.before = ((numbers, computation), *before[: _MOST_BEFORE - 1])
         engine = self._engine()
-        known.before, before = (numbers, computation), known.before
         is_known = any(f.engine is engine and f.numbers(*numbers) for f in known.families)
-        if is_known or known.attempts >= _MOST_ATTEMPTS or numbers == before[0]:
+        if is_known or known.attempts >= _MOST_ATTEMPTS:
             return
         known.attempts += 1
-        family = family_of(computation, specs, build, engine)
-        if family is not None and family.gives(*before):
+        family = family_of(computation, specs, build, engine, others)
+        if family is not None and any(family.gives(*each) for each in before):
+            known.attempts -= 1
             known.families = (family, *known.families[: _MOST_FAMILIES - 1])
 
 
-def _kind(key: Hashable, specs: Sequence[TensorSpec]) -> Hashable:
-    return key, *[(spec.dtype, len(spec.shape)) for spec in specs]
+def _kind(key: Hashable, specs: Sequence[TensorSpec], others: Ints) -> Hashable:
+    return key, len(others), *[(spec.dtype, _arrangement(spec)) for spec in specs]
+
+
+def _arrangement(spec: TensorSpec) -> Hashable:
+    """The answers to what a translation mostly asks of the extents and strides of an operand.
+
+    Calls on operands of many arrangements would else find no two of them that agree.
+    """
+    shape, strides = spec.shape, spec.strides
+    order = sorted(range(len(shape)), key=lambda n: abs(strides[n]))
+    return (
+        tuple([min(extent, 2) for extent in shape]),
+        tuple([(stride > 0) - (stride < 0) for stride in strides]),
+        tuple(order),
+        tuple([strides[b] == strides[a] * shape[a] for a, b in itertools.pairwise(order)]),
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from mdtensor import specs
+from mdtensor.dataclass import dataclass
 from mdtensor.options import flag
 from mdtensor.stage_timer import ran
 
@@ -79,10 +80,10 @@ def uncounted() -> Tally:
 
 def kind_of(dtype: np.dtype) -> str:
     """The kind of data: one of KINDS, or the name of the type where no kernel is generated."""
-    if dtype.char in "gG":
+    if dtype.type in (np.longdouble, np.clongdouble):
         return "longdouble"
     return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}.get(
-        dtype.kind, dtype.type.__name__.rstrip("_")
+        specs.kind_of(dtype), dtype.type.__name__.rstrip("_")
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import Any, cast
 
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import ArgumentError, shown
 from mdtensor.stage_timer import STAGES
 
 _COLUMNS = 115
@@ -143,14 +146,26 @@ def events(calls: Sequence[Call]) -> list[dict[str, Any]]:
             "kernels": [f"{k.tier}: {k.problem}\n{k.schedule}" for k in call.kernels],
         }
         spans = [(s.stage, s.begin, s.end, s.thread) for s in [*call.spans]]
-        found.append(_event(call.front_end, call.begin, call.end, call.thread, about))
-        found += [_event(*span, {}) for span in spans]
+        found.append(event(call.front_end, call.begin, call.end, call.thread, about))
+        found += [event(*span, {}) for span in spans]
     return found
 
 
-def _event(
+def event(
     name: str, begin: float, end: float, thread: int, about: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """A complete event; seconds are on the clock of `time.perf_counter`."""
     micros = {"ts": begin * 1e6, "dur": (end - begin) * 1e6}
     place = {"pid": os.getpid(), "tid": thread}
     return {"name": name, "cat": "mdtensor", "ph": "X", **micros, **place, "args": {**about}}
+
+
+def save_events(path: str | os.PathLike[str], found: Sequence[Mapping[str, Any]]) -> None:
+    """Writes events as JSON, which ui.perfetto.dev opens.
+
+    Raises ArgumentError for what is no path, OSError where it cannot be written.
+    """
+    if not isinstance(cast("object", path), str | os.PathLike):
+        raise ArgumentError(f"path is {shown(path)}", hint='a path, such as "trace.json"')
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"traceEvents": found, "displayTimeUnit": "ms"}, file)

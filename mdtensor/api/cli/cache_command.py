@@ -91,6 +91,28 @@ def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")
             typer.echo(f"  line {each.line}: {each.reason}", err=True)
 
 
+@app.command("learn")
+def learn(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
+        "mdtensor-defaults.json"
+    ),
+) -> None:
+    """Make a file of defaults of the winners that were confirmed on this device.
+
+    A copy of the package that has the file in its folder mdtensor/autotune/defaults begins with
+    them on devices that are alike.
+    """
+    from mdtensor.api.engine.registry import engine_for
+    from mdtensor.autotune.defaults.defaults_file import defaults_of, write
+
+    engine = engine_for()
+    made = defaults_of(engine.store.winners(engine.environment), engine.target)
+    write(out, made)
+    count = sum(len(each.winners) for each in made.structures)
+    structures = count_of(len(made.structures), "structure", "structures")
+    typer.echo(f"{count_of(count, 'winner', 'winners')} of {structures} written to {out}")
+
+
 @app.command("prune")
 def prune(
     older_than: Annotated[

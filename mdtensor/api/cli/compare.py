@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import allocate
 from mdtensor.api.frontends.einsum.strided_views import windows
+from mdtensor.dataclass import dataclass
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import Contraction, resolve

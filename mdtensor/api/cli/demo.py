@@ -10,7 +10,6 @@ import importlib
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +21,7 @@ from mdtensor.api.cli.compare import Comparison, compare, load_note, table_of
 from mdtensor.api.cli.expression_arguments import Expression
 from mdtensor.api.cli.tables import show
 from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import MdtensorError
 from mdtensor.translate.md_hom import MDHom
 

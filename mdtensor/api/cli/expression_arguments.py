@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import digits
 from typing import TYPE_CHECKING, Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import MdtensorError, ShapeError, SubscriptError, shown
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command line: `mdtensor devices | tune | cache | explain | trace | bench | demo`.
+"""The command line: `mdtensor devices | tune | cache | explain | report | trace | bench | demo`.
 
 Nothing heavy is imported before a command needs it, so that `mdtensor --help` is there at once.
 """
@@ -162,6 +162,53 @@ def explain(
     expression = expression_from_words([subscripts, *shapes], dtype, semiring)
     plan = mdtensor.compile(expression.subscripts, *expression.specs, **expression.options)
     typer.echo(plan.explain(passes=passes))
+
+
+@app.command()
+def report(
+    page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="File to write.")],
+    expression: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="EXPR SHAPE...", help="On what: ij,jk->ik 64,128 128,32"),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="On what this file says: EXPR SHAPE... on each line.")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="EXPR is a program of Python, with its arguments behind.")
+    ] = False,
+    dtype: DType = "f4",
+    semiring: Semiring = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Time NumPy and opt_einsum on EXPR beside it.")
+    ] = False,
+    pictures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Save each picture there, as SVG.")
+    ] = None,
+) -> None:
+    """Write a page with pictures: what was tuned, how, and what it gained.
+
+    On all that the store has, or on EXPR, the lines of a file, or what a program computes: then
+    also the decomposition, the roofline, the md_hom and the source.
+    """
+    from mdtensor.api.cli.expression_arguments import expression_from_words, expressions_from_file
+    from mdtensor.api.cli.report_command import report_on, report_on_program
+
+    if expression and file is not None:
+        raise typer.BadParameter("say either EXPR SHAPE... or --file FILE")
+    if peers and (run or not expression):
+        raise typer.BadParameter("--peers needs EXPR SHAPE...")
+    if run and not expression:
+        raise typer.BadParameter("--run needs a program")
+    if run and expression:
+        report_on_program(page, expression, pictures)
+    elif file is not None:
+        report_on(page, expressions_from_file(file, dtype, semiring), pictures)
+    elif expression:
+        given = expression_from_words(expression, dtype, semiring)
+        report_on(page, [given], pictures, with_peers=peers)
+    else:
+        report_on(page, None, pictures)
 
 
 @app.command(

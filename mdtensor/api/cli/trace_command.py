@@ -23,12 +23,26 @@ def run_traced(arguments: Sequence[str], *, is_module: bool, save: Path | None) 
     """
     from mdtensor.api.calls.call_trace import trace_everywhere
 
-    program = arguments[0]
-    if not is_module and not Path(program).is_file():
-        raise typer.BadParameter(f"there is no file {program}; -m NAME runs a module")
     if save is not None and save.suffix != ".json":
         raise typer.BadParameter(f"--save {save} is no FILE.json")
+    check_program(arguments[0], is_module=is_module)
     seen = trace_everywhere("1" if save is None else str(save))
+    try:
+        run_program(arguments, is_module=is_module)
+    finally:
+        if seen is not None and not seen.calls:
+            typer.echo("mdtensor computed nothing", err=True)
+
+
+def check_program(program: str, *, is_module: bool) -> None:
+    """Raises BadParameter for a script that is not there."""
+    if not is_module and not Path(program).is_file():
+        raise typer.BadParameter(f"there is no file {program}; -m NAME runs a module")
+
+
+def run_program(arguments: Sequence[str], *, is_module: bool) -> None:
+    """Runs a script or a module as Python does; one that raises an error ends with exit code 1."""
+    program = arguments[0]
     sys.argv[:] = arguments
     sys.path.insert(0, os.getcwd() if is_module else str(Path(program).resolve().parent))
     try:
@@ -39,9 +53,6 @@ def run_traced(arguments: Sequence[str], *, is_module: bool, save: Path | None) 
     except Exception as error:
         traceback.print_exception(error.with_traceback(_of_program(error.__traceback__)))
         raise typer.Exit(1) from None
-    finally:
-        if seen is not None and not seen.calls:
-            typer.echo("mdtensor computed nothing", err=True)
 
 
 def _of_program(whole: TracebackType | None) -> TracebackType | None:

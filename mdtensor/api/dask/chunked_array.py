@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import allocate
 from mdtensor.api.parts.cuts import Grid
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.rewrites.parts import Box, Range
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import COMPUTED
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.dask_graph import DaskArray, dask_arrays, dask_module
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError
+from mdtensor.specs import is_computed
 
 
-def called(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def called(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    described: object = None,
+) -> Any:
     """A call of a front end with Dask arrays among its arguments: its results are Dask arrays.
 
-    Nothing is computed. NumPy's arrays may stand beside them, and are one chunk each.
+    Nothing is computed, and nothing kept by how calls are `described`. NumPy's arrays may stand
+    beside them, and are one chunk each.
 
     Raises ShapeError for chunks of unknown sizes, DTypeError for what has no kernels or is no
     array of NumPy in chunks, ArgumentError for `out`.
@@ -57,7 +64,7 @@ class _Call:
                 f"the chunks of a Dask array are {kind}s, not NumPy's arrays",
                 hint="x.map_blocks(numpy.asarray) converts them",
             )
-        if argument.dtype.char not in COMPUTED or not argument.dtype.isnative:
+        if not is_computed(argument.dtype) or not argument.dtype.isnative:
             raise DTypeError(
                 f"no kernels compute with {argument.dtype}",
                 hint="convert the Dask array by astype, or call dask.array's own function",
@@ -81,16 +88,22 @@ class _Call:
         """The Dask array for which a placeholder was returned."""
         found = self.placeholders.array_of(value)
         if found is None:
-            raise DTypeError(
-                "a call on Dask arrays with these arguments is more than kernels on them",
-                hint="call it on the arrays in chunks: x.map_blocks(…)",
-            )
+            raise _more_than_kernels()
         return found
 
     def _operand(self, operand: Any) -> DaskArray:
         array = np.asarray(operand)
         found = self.placeholders.array_of(array)
+        if found is None and self.placeholders.has_part(array):
+            raise _more_than_kernels()
         return dask_module("dask.array").from_array(array, chunks=-1) if found is None else found
+
+
+def _more_than_kernels() -> DTypeError:
+    return DTypeError(
+        "a call on Dask arrays with these arguments is more than kernels on them",
+        hint="call it on the arrays in chunks: x.map_blocks(…)",
+    )
 
 
 def _is_dask(argument: object) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from mdtensor.api.dask.chunked_array import ChunkedArray, Key
 from mdtensor.api.parts.cuts import Cuts, Grid, cuts_from_grids, grid_of_result
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.run_part import run_part
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.parts import Box

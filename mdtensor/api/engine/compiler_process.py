@@ -90,6 +90,12 @@ class CompilerApart:
                 return self._device.load(Compiled(source, machine), sizes)
         return None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process was begun, and has not ended."""
+        worker = self._worker
+        return worker is not None and self._process == os.getpid() and worker.pid is not None
+
     def rest(self) -> None:
         """Ends the process; the next program begins another."""
         with self._lock:
@@ -107,7 +113,7 @@ class CompilerApart:
     def _opened(self) -> Worker | None:
         """The worker, ready; None where this process must compile."""
         self._fail_if_closed()
-        if self._is_refused or self._device.compiler is None or not _may_start():
+        if self._is_refused or self._device.compiler is None or not may_start():
             return None
         from mdtensor.autotune.worker.worker import Worker
 
@@ -182,7 +188,7 @@ class CompilerHere:
         return self._device.binaries.get(self._device.machine_code_key(source)) is not None
 
 
-def _may_start() -> bool:
+def may_start() -> bool:
     """Whether the interpreter can be started again; a frozen program cannot."""
     name = Path(sys.executable or "").name.lower()
     is_python = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
@@ -213,7 +219,7 @@ def _log(text: str, *values: object) -> None:
 
 def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
     """A worker's entry: a handler that compiles the source of a request to machine code."""
-    _make_room_for_others()
+    make_room_for_others()
     from mdtensor.backends.select import open_compiler as compiler_of
 
     compiler = compiler_of(description)
@@ -228,7 +234,7 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
     return handle
 
 
-def _make_room_for_others() -> None:
+def make_room_for_others() -> None:
     """Lowers the priority of this process. Linux may give a session its own niceness."""
     with suppress(AttributeError, OSError):
         os.nice(_NICE)

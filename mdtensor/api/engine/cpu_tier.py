@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from mdtensor.api.engine.generic_kernels import Decision
@@ -23,6 +24,7 @@ from mdtensor.api.engine.generic_selection import (
 )
 from mdtensor.api.engine.kernel_choice import (
     GENERAL,
+    NEAR_WINNER,
     Choice,
     Structures,
     Unseen,
@@ -36,6 +38,7 @@ from mdtensor.api.engine.scratch_bound import takes_scratch
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.backends.protocol import Program
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
 from mdtensor.lower.cpu.parallelism import WORTH_THREADS
@@ -197,11 +200,12 @@ class CpuPolicy:
         problem = served.problem()
         decision = self._confirmed(served, problem)
         least, worth = (0.0, 1.0) if served.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)
-        if decision.seconds >= least and self._improve_alone(problem, decision, worth):
+        structure = served.structure
+        if decision.seconds >= least and self._improve_alone(structure, problem, decision, worth):
             return
         if served.often:
             return
-        structure, alike = served.structure, served.structure.alike(served.sizes)
+        alike = structure.alike(served.sizes)
         if len(structure.wanted) < _MAX_VARIANTS and not alike.is_ranked:
             alike.is_ranked = True
             self._improve_general(structure, problem, decision)
@@ -226,22 +230,29 @@ class CpuPolicy:
             self._tiers.tell()
         return decision
 
-    def _improve_alone(self, problem: Problem, decision: Decision, worth: float) -> bool:
-        """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did."""
+    def _improve_alone(
+        self, structure: Structures, problem: Problem, decision: Decision, worth: float
+    ) -> bool:
+        """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did.
+
+        It has the schedule of the nearest shape's winner, where there is one that suits.
+        """
         tiers = self._tiers
         if tiers.own(problem) is not None or len(tiers.texts) >= _MAX_OWN:
             return False
         seconds, schedule = self._best(problem)
         if seconds * worth > decision.seconds * SLOWER:
             return False
-        try:
-            own = specialised(problem, schedule, tiers.apart, "cost model", seconds)
-        except (CompileError, LoweringError):
-            return False
-        tiers.rise(problem, own)
-        tiers.texts.add(problem_key(problem))
-        tiers.tell()
-        return True
+        near = self._seen.near(structure.form, problem, schedule, seconds, self._target)
+        for origin, each in ((NEAR_WINNER, near), ("cost model", schedule)):
+            with suppress(CompileError, LoweringError):
+                if each is not None:
+                    own = specialised(problem, each, tiers.apart, origin, seconds)
+                    tiers.rise(problem, own)
+                    tiers.texts.add(problem_key(problem))
+                    tiers.tell()
+                    return True
+        return False
 
     def _improve_general(self, structure: Structures, problem: Problem, decision: Decision) -> None:
         """Compiles another general kernel, if that is clearly better for this problem."""

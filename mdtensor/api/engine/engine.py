@@ -18,17 +18,18 @@ from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.api.engine.gpu_tier import GpuPolicy
 from mdtensor.api.engine.kernel_choice import Choice, Structures, source_of, specialised
 from mdtensor.api.engine.program_cache import Winners
+from mdtensor.api.engine.stored_schedules import Neighbour
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
-from mdtensor.backends.protocol import Device
+from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import cached_property, keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.problem.problem_key import CODE_GENERATION, problem_key
+from mdtensor.lower.problem.problem_key import CODE_GENERATION, key_form, problem_key
 from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.lower.schedule.schedule import Schedule
@@ -53,7 +54,9 @@ class Engine:
             f"{self.environment} {self.target.vector_bytes} {self.target.dialect}",
             lambda: self.store,
         )
-        self._seen_winners = SeenWinners(lambda: self.store, self.environment)
+        self._seen_winners = SeenWinners(
+            lambda: self.store, self.environment, self._default_winners
+        )
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
         self.tiers = Tiers(device, self._tell)
@@ -128,6 +131,22 @@ class Engine:
         if schedule.asm != self.target.kind:
             return self._drop(row, f"it is for another kind of device, {schedule.asm!r}")
         return row, schedule
+
+    def neighbours(self, problem: Problem) -> list[Neighbour]:
+        """The winners of other shapes of a problem's structure, the nearest first."""
+        return self._seen_winners.neighbours(key_form(GENERALISE(problem)[0]), problem)
+
+    def _default_winners(self) -> list[WinnerRow]:
+        """The winners that the package has for devices like this one."""
+        from mdtensor.autotune.defaults.defaults_file import default_winners
+
+        return default_winners(self.target)
+
+    def keep_winner(
+        self, problem: Problem, schedule: Schedule, source: KernelSource, program: Program
+    ) -> None:
+        """Keeps the program of a schedule that is about to be a problem's winner."""
+        self._winners.keep_program(problem, schedule, source, program)
 
     def _drop(self, row: WinnerRow, reason: str) -> None:
         """Removes a winner that nobody can use, so that a search may find another."""

@@ -11,7 +11,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from mdtensor.api.async_steps import Chain
@@ -20,10 +19,12 @@ from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
 from mdtensor.api.engine.launch_counter import counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends.protocol import Program
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 
@@ -38,6 +39,7 @@ class Fused:
 
     program: Program
     steps: tuple[tuple[Problem, Schedule], ...]
+    by_rows: ChainSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,17 @@ class Made:
 
     winners: tuple[Schedule | None, ...]
     fused: Fused | None
+
+
+def is_worth_joining(seconds: float, apart: float) -> bool:
+    """Whether a chain by rows is expected to take no longer than its steps apart."""
+    return seconds <= apart
+
+
+def _shares_rows(chain: Chain) -> bool:
+    from mdtensor.lower.search.chain_candidates import row_chain
+
+    return row_chain(chain.steps, chain.between) is not None
 
 
 class Joined:
@@ -70,14 +83,21 @@ class Joined:
         return None if made is None else made.fused
 
     def counted(
-        self, chain: Chain, run: Callable[..., None], *, use_store: bool
+        self, chain: Chain, run: Callable[..., None], *, use_store: bool, alone: bool
     ) -> Callable[..., None]:
-        """Runs a chain step by step, and asks for its fused program once that took long."""
+        """Runs a chain step by step, and asks for its fused program once that took long.
+
+        Where the calling thread does not do it `alone`, a chain has one only by rows.
+        """
         if len(self.made) >= _MOST_JOINED or self._known(chain, use_store=use_store) is not None:
+            return run
+        if not alone and not _shares_rows(chain):
             return run
         key = chain, use_store
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(chain.steps)
-        make = partial(self._make, key)
+        if not alone:
+            seconds += sum(self._least_seconds(step.md_hom) for step in chain.steps)
+        make = partial(self._make, key, alone)
         ask = partial(self._tiers.background.ask, key, make, must=True)
         return counting(run, itertools.count(1), math.ceil(WORTH_OFTEN / seconds), ask)
 
@@ -92,15 +112,56 @@ class Joined:
             return (None,) * len(chain.steps)
         return tuple([self._winner(self._problem_of(step.md_hom)) for step in chain.steps])
 
-    def _make(self, key: tuple[Chain, bool]) -> None:
+    def _make(self, key: tuple[Chain, bool], alone: bool) -> None:
         chain, use_store = key
         winners = self._winners(chain, use_store=use_store)
         fused = None
-        with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
-            fused = self._compiled(chain, winners)
+        if alone:
+            with contextlib.suppress(CompileError, LoweringError):
+                fused = self._compiled(chain, winners)
+        if fused is None and not any(winners):
+            with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
+                fused = self._by_rows(chain)
         self.made[key] = Made(winners, fused)
         if fused is not None:
             self._tiers.tell()
+
+    def _least_seconds(self, md_hom: MDHom) -> float:
+        """What a step takes at least: its arithmetic on all cores, or moving its results."""
+        target = self._tiers.target
+        moved = sum(buffer.spec.nbytes for buffer in md_hom.outputs)
+        return max(md_hom.points / (target.rate * target.cores), moved / target.bandwidth)
+
+    def _by_rows(self, chain: Chain) -> Fused | None:
+        """The program of a chain block of rows by block of rows, where that is faster."""
+        from mdtensor.kernels.chain_program import chain_program_of
+        from mdtensor.lower.search.chain_candidates import best_on_rows, row_chain
+
+        shared = row_chain(chain.steps, chain.between)
+        found = None if shared is None else best_on_rows(shared, self._tiers.target, self._pause)
+        if found is None:
+            return None
+        seconds, made, schedule = found
+        apart = sum(
+            ranked(self._problem_of(step.md_hom), self._tiers.target, most=1, pause=self._pause)[0][
+                0
+            ]
+            for step in chain.steps
+        )
+        if not is_worth_joining(seconds, apart):
+            return None
+        source = chain_program_of(
+            made.steps,
+            made.rest,
+            schedule,
+            made.blocks.extents,
+            (*range(chain.operands), *chain.results),
+            made.between,
+            DIALECTS[self._tiers.target.dialect],
+        )
+        scheduled = zip(made.steps, schedule.steps, strict=True)
+        steps = tuple([(problem, how) for (problem, _), how in scheduled])
+        return Fused(self._tiers.apart.compile(source), steps, schedule)
 
     def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
@@ -122,5 +183,8 @@ class Joined:
         return Fused(self._tiers.apart.compile(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
-        pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self._tiers.target, most=1, pause=pause)[0][1]
+        return ranked(problem, self._tiers.target, most=1, pause=self._pause)[0][1]
+
+    @staticmethod
+    def _pause() -> None:
+        time.sleep(BREATH)

@@ -7,10 +7,11 @@ import math
 import re
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import key_form, key_pattern
 from mdtensor.lower.schedule.schedule import Schedule
@@ -50,7 +51,8 @@ class Alike:
     is_ranked: bool = False
 
 
-@dataclass(slots=True, weakref_slot=True)
+# Without slots: in Python 3.12.3, generic classes that have some cannot be referred to weakly.
+@dataclass
 class Structure(Generic[Kernel]):
     """The general kernels of one structure, by their schedule without parts.
 

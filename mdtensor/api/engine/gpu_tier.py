@@ -202,7 +202,7 @@ class GpuPolicy:
 
     def _variants(self, problem: Problem) -> list[Schedule]:
         """Schedules that a general kernel may have, which is compiled for this problem first."""
-        from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates
+        from mdtensor.lower.gpu.space.generic_candidates import general_candidates
         from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 
         found = [gpu_schedule(problem, self._target), *general_candidates(problem, self._target)]
@@ -220,7 +220,7 @@ class GpuPolicy:
         return sorted(found, key=lambda pair: pair[0])
 
     def _in_parts(self, problem: Problem, variant: Schedule) -> Schedule:
-        from mdtensor.lower.gpu.candidates.generic_candidates import in_parts
+        from mdtensor.lower.gpu.space.generic_candidates import in_parts
 
         return in_parts(problem, variant, self._target)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.backends.protocol import Device, Program
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
-from mdtensor.kernels.llvm.language import LLVM_IR, LLVM_IR_FMA
+from mdtensor.kernels.llvm.language import LLVM_IR, LLVM_IR_AVX512, LLVM_IR_FMA
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
@@ -27,10 +28,13 @@ DIALECTS: dict[str, Language] = {
     "cuda": CUDA,
     "llvm": LLVM_IR,
     "llvm-fma": LLVM_IR_FMA,
+    "llvm-avx512": LLVM_IR_AVX512,
 }
 
 # Where the schedules of kernels for all shapes of a structure are from.
 GENERAL = "cost model, general kernel"
+# Where those of kernels with constants are from that nobody tuned for their shape.
+NEAR_WINNER = "winner of a near shape"
 Kernels = tuple[KernelSource, Program]
 Compiles = Device | CompilerApart | CompilerHere
 Structures = Structure[Kernels]

@@ -26,6 +26,7 @@ from mdtensor.backends.host.binary_cache import (
     split,
 )
 from mdtensor.backends.protocol import Device, Program
+from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.problem import Problem
@@ -34,6 +35,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.plain_data import data_of, digest_of, value_of
 from mdtensor.stage_timer import stage
 
+_MOST_FOUND = 64  # programs that stay in memory for calls to come
 # Where problems become programs.
 _FOLDERS = ("lower", "kernels", "backends", "translate")
 
@@ -45,6 +47,8 @@ class Winners:
         self._device = device
         self._environment = environment
         self._store = store
+        # Programs that this process made while it looked for winners, by problems and schedules.
+        self._found = Bounded[tuple[Problem, Schedule], tuple[KernelSource, Program]](_MOST_FOUND)
 
     def program(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
@@ -53,12 +57,24 @@ class Winners:
 
         Raises what `source` raises, and CompileError.
         """
+        if (found := self._found.get((problem, schedule))) is not None:
+            return found
         kept = self._kept(problem, schedule)
         if kept is not None:
             with suppress(CompileError):  # another driver by the same name and number
                 return kept.source, self._device.load(kept)
         compiled = self._made(problem, schedule, source)
         return compiled.source, self._device.load(compiled)
+
+    def keep_program(
+        self, problem: Problem, schedule: Schedule, source: KernelSource, program: Program
+    ) -> None:
+        """Keeps a program that will be a winner's, so that no call waits for a compiler."""
+        self._found.keep((problem, schedule), (source, program))
+        machine = self._device.binaries.get(self._device.machine_code_key(source))
+        if machine is not None:
+            content = content_of(Compiled(source, machine))
+            self._programs().put(self._key_of_program(problem, schedule), content)
 
     def compiled(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,9 +15,11 @@ from mdtensor.api.async_steps import Chain, Step
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.fused_calls import Fused
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import Choice, Unseen
 from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.store.team_store import TeamStore
 from mdtensor.backends.select import VARIABLE, open_device
+from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
 from mdtensor.stage_timer import Recorder, asked_for, beside, ran, stage
 from mdtensor.translate.md_hom import MDHom
@@ -29,6 +30,7 @@ _opening = threading.RLock()
 keep_over_forks(_opening)
 _engines: dict[object, Engine] = {}
 _named: dict[str, Engine] = {}  # those that were chosen, by what was said
+_called: dict[str, Engine] = {}  # those that calls over several devices name, by full names
 _chosen: list[str] = []
 # Drops choices of kernels, so that later calls see better ones; compiled code is kept.
 forget = invalidation.clear
@@ -43,8 +45,8 @@ class CudaPlace:
 
 @cache
 def store() -> Store:
-    """The user's store of tuning results."""
-    return Store.open()
+    """The user's store of tuning results, and behind it the team's."""
+    return Store.open(team=TeamStore.of_environment())
 
 
 def engine_for(arrays: str = "numpy") -> Engine:
@@ -72,6 +74,30 @@ def _open(place: object) -> Engine:
     return Engine(open_device(arrays=str(place)), store)
 
 
+def engine_called(name: str, arrays: str = "numpy") -> Engine:
+    """The engine of the device of that full name, whichever one is chosen.
+
+    Raises NoDeviceError where no device has that name.
+    """
+    engine = _called.get(name)
+    if engine is None:
+        with _opening, stage("open"):
+            engine = _called.get(name)
+            if engine is None:
+                engine = _called[name] = _open_called(name, arrays)
+    return engine
+
+
+def _open_called(name: str, arrays: str) -> Engine:
+    """The engine of a device, which is the one that others use where the device is opened once."""
+    if arrays == "cupy":
+        place = CudaPlace(cuda_number(name))
+        return _engines.setdefault(place, _engines.get(place) or _open(place))
+    device = open_device(name, arrays)
+    known = (*_engines.values(), *_named.values())
+    return next((e for e in known if e.device is device), None) or Engine(device, store)
+
+
 def use_device(name: str | None) -> None:
     """Computes NumPy arrays on the device of that name from now on; None for the default."""
     said = name if name is not None else os.environ.get(VARIABLE, "")
@@ -88,8 +114,16 @@ def use_cuda_device(name: str) -> None:
     """Makes the CUDA device of that name this thread's current one, as CuPy does."""
     from mdtensor.backends.cuda.cupy_device import load_cupy
 
-    number = int(name.removeprefix("CUDA ").partition(":")[0])
-    load_cupy().cuda.Device(number).use()
+    load_cupy().cuda.Device(cuda_number(name)).use()
+
+
+def cuda_number(name: str) -> int:
+    """The number in the name of a CUDA device.
+
+    >>> cuda_number("CUDA 1: NVIDIA H100")
+    1
+    """
+    return int(name.removeprefix("CUDA ").partition(":")[0])
 
 
 def device_name(arrays: str = "numpy") -> str | None:
@@ -114,6 +148,29 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
         with stage("choose"):
             choice = engine.chosen(md_hom, use_store=use_store)
     ran(choice)
+    return tuning_mode.watched(engine, choice)
+
+
+def watched(unseen: Unseen) -> Unseen:
+    """A program for arrays of NumPy that was chosen at once, as the current mode has it run."""
+    return tuning_mode.watched(engine_for(), unseen)
+
+
+def tune_on(engine: Engine, md_hom: MDHom) -> None:
+    """Tunes a computation for the current CUDA device, where the mode is "tune" and it is new.
+
+    Devices of other kinds are searched as the chosen one alone.
+    """
+    is_cuda = getattr(engine.device, "number", None) is not None
+    if is_cuda and tuning_mode.current_mode() == "tune":
+        _tune_at_first(md_hom, "cupy", engine)
+
+
+def choice_on(engine: Engine, md_hom: MDHom) -> Choice:
+    """The kernel for an `md_hom` on an engine: `choice_for`, but that nothing is tuned."""
+    with stage("choose"):
+        choice = engine.chosen(md_hom, use_store=tuning_mode.uses_store())
+    ran(choice)
     return choice
 
 
@@ -130,12 +187,15 @@ def joined(chain: Chain) -> Fused | None:
     return engine_for("numpy").joined.fused(chain, use_store=tuning_mode.uses_store())
 
 
-def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
-    """What runs a call of several programs in the calling thread, which get one where that pays."""
+def counted(chain: Chain, run: Callable[..., None], *, alone: bool) -> Callable[..., None]:
+    """What runs a call of several programs, which get one where that pays.
+
+    That says whether the calling thread runs them `alone`.
+    """
     engine = engine_for("numpy")
     if engine.target.kind == "gpu":
         return run
-    return engine.joined.counted(chain, run, use_store=tuning_mode.uses_store())
+    return engine.joined.counted(chain, run, use_store=tuning_mode.uses_store(), alone=alone)
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -27,6 +27,7 @@ from mdtensor.api.engine.kernel_choice import (
 from mdtensor.backends.host.binary_cache import Compiled
 from mdtensor.backends.protocol import Device
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import keep_over_forks
 from mdtensor.lower.problem.problem import Problem

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import Any, TypeVar
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.async_steps import Step
 from mdtensor.bounded import pairs_of
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import count_of
 from mdtensor.translate.md_hom import MDHom
 
@@ -119,18 +121,26 @@ def _in_detail(md_hom: MDHom) -> str:
 
 # Tunes computations within so many seconds.
 Tune = Callable[[Recorded | Sequence[Recorded], float], object]
+Chosen = TypeVar("Chosen")
+# From an engine and what it chose for calls to the same with a program that is watched.
+Watch = Callable[[Any, Any], Any]
 
 
 @dataclass(slots=True, eq=False)
 class _State:
     mode: str = "cached"
+    # What launches that are kept in this mode are told from others by.
+    apart: Hashable = None
     recording: Recording | None = None
     budget: float = 30.0
     has_ended: bool = False
     tune: Tune | None = None
+    watch: Watch | None = None
     tuned: set[Hashable] = field(default_factory=set[Hashable])
 
 
+_SEEN = ("record", "tune")  # modes that see each call
+_IN_MODE = object()  # stands in keys of calls in a mode that keeps launches of its own
 _DEFAULT = _State()
 # The states that this context has entered, or that was copied has, the last one last. One may end
 # in another context than it began in.
@@ -146,13 +156,32 @@ def _state() -> _State:
 
 
 def current_mode() -> str:
-    """One of "off", "cached", "record" and "tune"."""
+    """One of "off", "cached", "record", "tune" and "online"."""
     return _state().mode
 
 
 def uses_store() -> bool:
     """Whether calls look for winners in the store."""
     return _state().mode != "off"
+
+
+def apart() -> Hashable:
+    """What tells launches that are kept in this mode from those of others; None in most modes."""
+    return _state().apart
+
+
+def ending() -> tuple[object, ...] | None:
+    """What keys of launches end with in this mode; None where each call must be seen."""
+    state = _state()
+    if state.apart is not None:
+        return (_IN_MODE, state.apart)
+    return None if state.mode in _SEEN else ()
+
+
+def kept_as() -> Hashable:
+    """What tells launches of this mode from those of every other; modes that keep none have one."""
+    state = _state()
+    return state.mode if state.apart is None else state.apart
 
 
 def _enter(state: _State) -> None:
@@ -169,7 +198,7 @@ def _leave(state: _State) -> None:
 
 def is_watching() -> bool:
     """Whether every call must be seen, so that the table of the hot path may not be used."""
-    return _state().mode in ("record", "tune")
+    return _state().mode in _SEEN
 
 
 def recording() -> Recording | None:
@@ -193,12 +222,27 @@ def begins_tuning(computed: Hashable) -> bool:
     return True
 
 
+def watched(engine: Any, chosen: Chosen) -> Chosen:
+    """What an engine chose for a call, as the current mode has it run."""
+    watch = _state().watch
+    return chosen if watch is None else watch(engine, chosen)
+
+
 @contextmanager
 def entered(
-    mode: str, recording: Recording | None, budget: float, tune: Tune | None
+    mode: str,
+    recording: Recording | None = None,
+    budget: float = 30.0,
+    tune: Tune | None = None,
+    *,
+    watch: Watch | None = None,
+    apart: Hashable = None,
 ) -> Generator[None]:
-    """Sets the mode of this context: what calls are added to, and what tunes them if anything."""
-    state = _State(mode, recording, budget, tune=tune)
+    """Sets the mode of this context: what calls are added to, and what tunes them if anything.
+
+    What `watch` makes of programs is kept under `apart`, away from what other calls keep.
+    """
+    state = _State(mode, apart, recording, budget, tune=tune, watch=watch)
     _enter(state)
     try:
         yield

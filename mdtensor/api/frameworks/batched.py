@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat
-from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom, Step
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -38,6 +37,7 @@ def batched(
         temporaries=between[results:],
         steps=tuple(_batched_step(step, slots, flags, extent) for step in computation.steps),
         whole=None,
+        uncut=None,
     )
 
 

@@ -26,7 +26,7 @@ from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.api.plans.plan import Plan
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, TranslationError, shown
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, kind_of
 
 Array = Any
 
@@ -40,6 +40,8 @@ _FRONT_ENDS: Mapping[str, Callable[..., Any]] = {
 # Functions and plans that have no text of their own, by their names.
 _kept: dict[str, Plan | Callable[..., Any]] = {}
 _computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Computation](_MOST)
+# Whether gradients by some operands look at the results of calls, which torch asks at every call.
+_are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
 
 
 def call_text(name: str, *given: str, bias: bool = False, **options: Any) -> str:
@@ -133,10 +135,19 @@ def reads_results(
 
     It is the gradient by the operands that are `wanted`, by all of floating point if none are said.
     """
-    found = computation_of(text, specs)
     if wanted is None:
-        wanted = [n for n, spec in enumerate(specs) if spec.dtype.kind == "f"]
-    given = [n for n, spec in enumerate(found.results) if spec.dtype.kind == "f"]
+        wanted = [n for n, spec in enumerate(specs) if kind_of(spec.dtype) == "f"]
+    key = text, specs, tuple(wanted)
+    known = _are_read.get(key)
+    if known is None:
+        known = _reads_results(text, specs, wanted)
+        _are_read.keep(key, known)
+    return known
+
+
+def _reads_results(text: str, specs: tuple[TensorSpec, ...], wanted: Sequence[int]) -> bool:
+    found = computation_of(text, specs)
+    given = [n for n, spec in enumerate(found.results) if kind_of(spec.dtype) == "f"]
     every = (*specs, *found.results, *(found.results[n] for n in given))
     back = pullback(found, every, wanted, given)
     results = range(len(specs), len(specs) + len(found.results))

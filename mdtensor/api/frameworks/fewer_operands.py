@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import TranslationError
 
@@ -21,14 +20,11 @@ def without_operands(computation: Computation, unread: Collection[int]) -> Compu
     slots = range(computation.operands + len(computation.specs))
     places = {slot: n for n, slot in enumerate(slot for slot in slots if slot not in unread)}
 
-    def moved(step: Step) -> Step:
-        reads = tuple(places[slot] for slot in step.operands)
-        return Step(step.md_hom, reads, tuple(places[slot] for slot in step.results))
-
     return replace(
         computation,
         operands=computation.operands - len(unread),
-        steps=tuple(map(moved, computation.steps)),
+        steps=tuple(step.on(places) for step in computation.steps),
         converted=tuple((places[slot], dtype) for slot, dtype in computation.converted),
         whole=None,
+        uncut=None,
     )

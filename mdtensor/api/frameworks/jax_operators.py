@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import COMPUTED
 from mdtensor.api.frameworks.call_text import (
     batched_text,
     pullback_text,
@@ -22,8 +20,9 @@ from mdtensor.api.frameworks.call_text import (
     results_of,
     run,
 )
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DeviceError, DTypeError, GradientError, shown
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, is_computed, kind_of
 
 # An array of JAX or NumPy, a number, or what stands for an array while a program is traced.
 Array = Any
@@ -86,7 +85,7 @@ def _dtypes(operands: Sequence[Array]) -> list[np.dtype]:
                 f"operand {number} is {dtype.str}, in another byte order than the machine's",
                 hint="a.astype(a.dtype.newbyteorder('='))",
             )
-        if not _is_numpys(dtype) or (dtype.char not in COMPUTED and dtype.name != _SHORT):
+        if not _is_numpys(dtype) or (not is_computed(dtype) and dtype.name != _SHORT):
             raise DTypeError(f"operand {number} is {dtype}, and no kernels compute with that")
         found.append(dtype)
     return found
@@ -103,7 +102,7 @@ def _dtype(operand: Any) -> Any:
     given: Any = getattr(operand, "dtype", None)
     if given is None:
         return _dtype_of_number(operand)
-    if not _is_numpys(given) or given.char not in COMPUTED or not given.isnative:
+    if not _is_numpys(given) or not is_computed(given) or not given.isnative:
         return given
     return _jax().dtypes.canonicalize_dtype(given)
 
@@ -131,7 +130,7 @@ def _is_numpys(dtype: Any) -> bool:
 
 
 def _is_real(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype.name == _SHORT
+    return kind_of(dtype) == "f" or dtype.name == _SHORT
 
 
 def _specs(arrays: Sequence[Array]) -> tuple[TensorSpec, ...]:

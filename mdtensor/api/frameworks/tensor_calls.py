@@ -5,25 +5,35 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.dlpack import cupy_for
-from mdtensor.api.arrays.torch_tensors import dtype_of
-from mdtensor.api.frameworks.call_text import results_of, run
+from mdtensor.api.arrays.torch_tensors import dtype_of, memory_of
+from mdtensor.api.frameworks.call_text import computation_of, results_of, run
 from mdtensor.bounded import Bounded
-from mdtensor.errors import DeviceError, DTypeError
-from mdtensor.specs import TensorSpec
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import DeviceError, DTypeError, MdtensorError
+from mdtensor.specs import TensorSpec, is_short_float
 
 # A tensor of torch, or a type of its elements.
 Tensor = Any
 DType = Any
 
 _MOST = 4096
-_results = Bounded[tuple[object, ...], tuple[tuple[tuple[int, ...], DType], ...]](_MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The shape and torch's type of each result, and whether kernels take bfloat16 as it is."""
+
+    results: tuple[tuple[tuple[int, ...], DType], ...]
+    takes_short: bool
+
+
+_results = Bounded[tuple[object, ...], _Due](_MOST)
 
 
 def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -37,13 +47,15 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     if device.type not in ("cpu", "cuda"):
         raise DeviceError(f"a tensor is on {device}", hint="move it to the processor, or to CUDA")
     given = [_plain(tensor.detach()) for tensor in tensors]
-    due = results_on(text, given)
-    given = [tensor.float() if is_bfloat16(tensor) else tensor for tensor in given]
-    results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in due]
-    written = [each.float() if is_bfloat16(each) else each for each in results]
+    due = _due(text, given)
+    results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in due.results]
+    written = results
+    if not due.takes_short:
+        given = [tensor.float() if is_bfloat16(tensor) else tensor for tensor in given]
+        written = [each.float() if is_bfloat16(each) else each for each in results]
     if device.type == "cpu":
-        arrays = [tensor.numpy() for tensor in given]
-        _run_into(text, arrays, [each.numpy() for each in written])
+        arrays = [memory_of(tensor) for tensor in given]
+        _run_into(text, arrays, [memory_of(each) for each in written])
     else:
         with _on_stream_of(torch, device, given[0]):
             _run_into(text, given, written)
@@ -55,6 +67,10 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, ...], DType], ...]:
     """The shape and torch's type of each result of a call, also of tensors without elements."""
+    return _due(text, tensors).results
+
+
+def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
     # Sizes may be symbols, which become numbers here.
     key = (text, *[(*map(int, t.shape), *map(int, t.stride()), t.dtype, t.is_cpu) for t in tensors])
     found = _results.get(key)
@@ -62,12 +78,26 @@ def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, .
         torch = importlib.import_module("torch")
         floats = {t.dtype for t in tensors if t.dtype.is_floating_point}
         is_short = floats == {torch.bfloat16}
-        found = tuple(
+        results = tuple(
             (spec.shape, _torch_dtype(torch, spec.dtype, is_short=is_short))
             for spec in results_of(text, specs_of(tensors))
         )
+        found = _Due(results, is_short and _takes_short(text, tensors))
         _results.keep(key, found)
     return found
+
+
+def _takes_short(text: str, tensors: Sequence[Tensor]) -> bool:
+    """Whether a call on tensors of the processor rounds to bfloat16 nothing but its results."""
+    if not all(tensor.is_cpu for tensor in tensors):
+        return False
+    try:
+        found = computation_of(text, tuple(map(_layout_of, tensors)))
+    except (MdtensorError, TypeError):  # no common type with others, or ml_dtypes is not there
+        return False
+    return not found.converted and not any(
+        map(is_short_float, (t.dtype for t in found.temporaries))
+    )
 
 
 def forget_results() -> None:
@@ -86,14 +116,17 @@ def is_bfloat16(tensor: Tensor) -> bool:
 
 
 def _spec(tensor: Tensor) -> TensorSpec:
-    shape = tuple(map(int, tensor.shape))
     if is_bfloat16(tensor):
-        return TensorSpec.of(shape, np.float32)
+        return TensorSpec.of(tuple(map(int, tensor.shape)), np.float32)
     try:
-        dtype = dtype_of(tensor.dtype)
+        return _layout_of(tensor)
     except TypeError as error:
         raise DTypeError(f"no kernels compute with {tensor.dtype}: {error}") from error
-    return TensorSpec(dtype, shape, tuple(map(int, tensor.stride())))
+
+
+def _layout_of(tensor: Tensor) -> TensorSpec:
+    shape, strides = (tuple(map(int, part)) for part in (tensor.shape, tensor.stride()))
+    return TensorSpec(dtype_of(tensor.dtype), shape, strides)
 
 
 def _torch_dtype(torch: Any, dtype: np.dtype, *, is_short: bool) -> DType:

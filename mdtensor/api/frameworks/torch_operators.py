@@ -8,14 +8,15 @@ of one more operator, `torch.ops.mdtensor.call`, which so has gradients and batc
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
 from mdtensor.api.frameworks.call_text import batched_text, pullback_text, reads_results
 from mdtensor.api.frameworks.front_end_texts import conv_text, einsum_text, reduce_text, scan_text
 from mdtensor.api.frameworks.tensor_calls import Tensor, results_on, run_on, specs_of
+from mdtensor.backends.host.openmp_team import share_threads_of_torch
+from mdtensor.dataclass import dataclass
 
 _NAMESPACE = "mdtensor"
 
@@ -131,6 +132,15 @@ _OPERATORS = (
 )
 
 
+def text_of_call(
+    target: str, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[str, list[Any]]:
+    """The text of a call of an operator that a graph names, and its tensors."""
+    name = target.split(".")[1]
+    operator = next(each for each in _OPERATORS if each.name == name)
+    return operator.text(*arguments, **named), operator.operands(arguments)
+
+
 def in_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
     """Has `torch.compile` put calls of a function into its graphs, where they are operators."""
     torch = importlib.import_module("torch")
@@ -141,6 +151,7 @@ def in_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
 def register() -> Any:
     """Registers the operators, once; returns `torch.ops.mdtensor`."""
     torch = importlib.import_module("torch")
+    share_threads_of_torch()
     for operator in _OPERATORS:
         _register(torch, operator)
     return getattr(torch.ops, _NAMESPACE)

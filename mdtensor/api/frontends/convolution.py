@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from mdtensor.api.arrays.operands import Array, array_module, check_types
+from mdtensor.api.arrays.operands import Array, check_types
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.devices import Devices
 from mdtensor.api.frontends.einsum.einsum_options import checked_precision
+from mdtensor.api.frontends.parted import in_parts
 from mdtensor.errors import ShapeError, count_of, shown
 from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole
 from mdtensor.specs import TensorSpec, as_dtype
@@ -26,7 +26,9 @@ from mdtensor.translate.convolutions.convolution_layout import (
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Convolution,
     md_homs_from_convolution,
+    md_homs_of_padded,
 )
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.reductions.epilogues import epilogue_named
 
 # A number for all spatial axes, or one for each.
@@ -54,6 +56,7 @@ def conv(
     dtype: object = None,
     acc_dtype: object = None,
     precision: str | None = None,
+    devices: Devices | None = None,
 ) -> Array:
     """Convolve images with filters as deep learning does: windows are weighted, not flipped.
 
@@ -82,12 +85,13 @@ def conv(
     bias, and what the epilogue makes of it and the operands; `acc_dtype` that of products and sums,
     by default float32 for float16 and bfloat16 (which CuPy's arrays may have), else `dtype`.
     `precision="tf32"` lets a GPU's tensor cores round factors in float32 to the ten bits after the
-    point, as for `einsum`.
+    point, as for `einsum`. `devices`, a list of names as `mdtensor.devices` has them or "all", has
+    the parts of the convolution computed by several devices (docs/devices.md).
     No window is materialised, and the image is copied with its padding only where that copy takes
     at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
     read of the filter once more.
 
-    Raises ShapeError, SubscriptError (both ValueErrors) and DTypeError (a TypeError).
+    Raises ShapeError, SubscriptError, DeviceError (all ValueErrors) and DTypeError (a TypeError).
 
     >>> import numpy as np
     >>> img = np.arange(16.0).reshape(1, 4, 4, 1)
@@ -103,6 +107,12 @@ def conv(
            [-21.,   0.,   0., -36.],
            [-66., -51., -54., -85.]])
     """
+    if devices is not None:
+        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        options |= {"layout": layout, "transposed": transposed, "output_padding": output_padding}
+        options |= {"bias": bias, "epilogue": epilogue, "out": out, "dtype": dtype}
+        options |= {"acc_dtype": acc_dtype, "precision": precision}
+        return in_parts(conv, (img, flt, *operands), options, devices)
     if operands and epilogue is None:
         raise ShapeError(
             f"{count_of(len(operands), 'operand', 'operands')} more than an image and a filter,"
@@ -116,7 +126,7 @@ def conv(
     wanted = None if dtype is None else as_dtype(dtype)
     accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
     asked = [given for given in (wanted, accumulated) if given is not None]
-    check_types(asked, on_gpu=array_module(given) is not np)
+    check_types(asked)
     checked_precision(precision)
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, precision, weighted, function_key(finish))
@@ -180,15 +190,24 @@ def computation_of(convolution: Convolution) -> Computation:
         md_hom = blocks.whole
         return md_hom and Step(md_hom, tuple(range(count)), (count,))
 
-    if blocks.padding is None:
-        steps = (Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
-        return Computation(count, result, (), tuple(steps), whole=whole)
     padded = count + 1
-    reads = (padded, *range(1, count))
-    steps = (Step(md_hom, reads, (count,)) for md_hom in blocks.md_homs)
-    copy = Step(blocks.padding, (0,), (padded,))
-    padding = (blocks.padding.outputs[0].spec,)
-    return Computation(count, result, padding, (copy, *steps), whole=whole)
+
+    def on_copy(copies: Sequence[Step], md_homs: Sequence[MDHom]) -> Computation:
+        reads = (padded, *range(1, count))
+        steps = (Step(md_hom, reads, (count,)) for md_hom in md_homs)
+        spec = copies[0].md_hom.outputs[0].spec
+        return Computation(count, result, (spec,), (*copies, *steps), whole=whole)
+
+    def uncut() -> Computation:
+        zeros, copy, *md_homs = md_homs_of_padded(convolution)
+        return on_copy((Step(zeros, (), (padded,)), Step(copy, (0,), (padded,))), md_homs)
+
+    if blocks.padding is not None:
+        copied = on_copy([Step(blocks.padding, (0,), (padded,))], blocks.md_homs)
+        return replace(copied, uncut=uncut)
+    steps = tuple(Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
+    leaves = any(any(axis.margins) for axis in convolution.axes)
+    return Computation(count, result, (), steps, whole=whole, uncut=uncut if leaves else None)
 
 
 def _geometry(

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mdtensor.api.arrays.bfloat16 import are_short, in_single
 from mdtensor.api.arrays.operands import (
     Array,
     array_module,
@@ -21,11 +20,10 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.frontends.convolution import computation_of
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy
-from mdtensor.api.frontends.einsum.einsum_planner import computation_dtype
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.originals import original
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, common_dtype, computed_dtype, is_short_float
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
@@ -89,12 +87,10 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
         arrays = [xp.atleast_1d(array) for array in arrays]
     _check(arrays[0].shape, arrays[1].shape, mode)
     types = [array.dtype for array in arrays]
-    if xp is np and not overriding and are_short(types):
-        specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
-        computed = computation_dtype(specs, None, None, "safe")
-        (a, v), _ = in_single(arrays, computed)
-        return _call(name, a, v, mode, method).astype(computed)
-    reason = overriding or reason_of_types(types, on_gpu=xp is not np)
+    reason = overriding or reason_of_types(types)
+    if method == "fft" and not reason and any(map(is_short_float, types)):
+        a, v = (array.astype(computed_dtype(array.dtype)) for array in arrays)
+        return _call(name, a, v, mode, method).astype(common_dtype(types))
     if reason or method == "fft":
         count_for_numpy(types, reason or "method fft")
         theirs = functools.partial(_numpy[name], a, v, mode)
@@ -163,7 +159,7 @@ def _convolution(
     image, taps = specs
     pairs = list(zip(image.shape, taps.shape, strict=True))
     axes = tuple(_axis(name, *pair, mode, swapped, by_numpy) for pair in pairs)
-    dtype = np.result_type(image.dtype, taps.dtype)
+    dtype = common_dtype([image.dtype, taps.dtype])
     index = tuple(range(len(axes)))
     result = TensorSpec.of([axis.result for axis in axes], dtype)
     return Convolution(

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
-
-from mdtensor.api.arrays.operands import array_module, check_types
+from mdtensor.api.arrays.operands import check_types
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, call, single
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.ragged_operands import (
+    RaggedOperands,
+    call_on_ragged,
+    check_positions,
+    ragged_operands,
+)
+from mdtensor.api.calls.stored_operands import call_on_stored, stored_operands
+from mdtensor.api.devices import Devices
+from mdtensor.api.frontends.parted import in_parts
 from mdtensor.api.frontends.structured_arrays import by_columns
-from mdtensor.api.streaming.stream_plan import stream
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, TranslationError, shown
 from mdtensor.options import flag
 from mdtensor.specs import TensorSpec, as_dtype
-from mdtensor.translate.combine import PrefixSum
-from mdtensor.translate.einsum.subscripts import no_string
+from mdtensor.translate.combine import PAIR_NAMES, PrefixSum
+from mdtensor.translate.einsum.subscripts import no_string, parse
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators import associativity
 from mdtensor.translate.operators.combine_operators import operator_name
@@ -45,6 +53,7 @@ def reduce(
     epilogue: Callable[..., Any] | str | None = None,
     check: bool = False,
     memory_limit: int | str | None = None,
+    devices: Devices | None = None,
 ) -> Any:
     """Applies `f` at every point of the dims of a string, and combines what the output lacks.
 
@@ -59,6 +68,10 @@ def reduce(
     keyword-only parameters are the values of indices of that name; a tuple that it returns gives
     several results. Operands may be records or strings of fixed length. With a structured
     `dtype` or `out`, results are its fields, which operators get by name (docs/records.md).
+
+    One operand may be a sparse array of scipy, of which only stored elements take part
+    (docs/reductions.md). Operands may be ragged batches, whose sequences are combined one by one
+    (docs/ragged.md).
 
     `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
     `fmin`, `fmax`, `lesser`, `greater`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`,
@@ -81,10 +94,11 @@ def reduce(
     dict says the order.
 
     `memory_limit`, such as "1GB", has operands read part by part, from maps of files larger than
-    memory too (see `mdtensor.stream`).
+    memory too (see `mdtensor.stream`). `devices`, a list of names as `mdtensor.devices` has them or
+    "all", has the parts of the computation computed by several devices (docs/devices.md).
 
     Raises SubscriptError, DTypeError, ShapeError and TranslationError; OperatorError, with a
-    counter-example, where `check` finds one.
+    counter-example, where `check` finds one; DeviceError for `devices` that are none.
 
     >>> import numpy as np
     >>> a = np.arange(6.0).reshape(2, 3)
@@ -99,11 +113,11 @@ def reduce(
     >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
     array([ 5., 23.])
     """
-    if memory_limit is not None:
+    if memory_limit is not None or devices is not None:
         options = {"f": f, "combine": combine, "identity": identity, "dtype": dtype}
         options |= {"acc_dtype": acc_dtype, "extents": extents, "epilogue": epilogue}
         options |= {"check": check, "out": out}
-        return stream(reduce, subscripts, *operands, memory_limit=memory_limit, **options)()
+        return in_parts(reduce, (subscripts, *operands), options, devices, memory_limit)
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
     )
@@ -125,6 +139,7 @@ def scan(
     extents: Mapping[str, int] | None = None,
     check: bool = False,
     memory_limit: int | str | None = None,
+    devices: Devices | None = None,
 ) -> Any:
     """Combines every element along a dim with all elements before it.
 
@@ -134,7 +149,8 @@ def scan(
 
     An `exclusive` scan leaves out the element itself, and begins with the operator's identity. A
     scan in `reverse` begins at the last element; its element n is x[n] ⊗ x[n+1] ⊗ …, so operators
-    meet their operands in the order of the array here, too. `memory_limit` is that of `reduce`.
+    meet their operands in the order of the array here, too. `memory_limit` and
+    `devices` are those of `reduce`.
 
     Raises what `reduce` raises, and TranslationError where an exclusive scan has an operator
     without identity.
@@ -148,11 +164,11 @@ def scan(
     array([[1, 5],
            [4, 5]])
     """
-    if memory_limit is not None:
+    if memory_limit is not None or devices is not None:
         options = {"f": f, "combine": combine, "identity": identity, "dtype": dtype}
         options |= {"acc_dtype": acc_dtype, "extents": extents, "exclusive": exclusive}
         options |= {"reverse": reverse, "check": check, "out": out}
-        return stream(scan, subscripts, *operands, memory_limit=memory_limit, **options)()
+        return in_parts(scan, (subscripts, *operands), options, devices, memory_limit)
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
     )
@@ -227,7 +243,13 @@ def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None
 
 
 def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
-    _check_options(asked.reduction, on_gpu=array_module(operands) is not np)
+    _check_options(asked.reduction)
+    if (batches := ragged_operands(operands)) is not None:
+        return _on_ragged(asked, batches, out)
+    stored = stored_operands(operands, distinct=lambda: not _is_product_sum(asked.reduction))
+    if stored is not None:
+        _check_stored(asked.reduction, operands)
+        return call_on_stored(asked.key, stored, asked.computation, out)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
         return call(asked.key, operands, asked.computation, out)
@@ -235,7 +257,42 @@ def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any
     return split.joined(call(asked.key, split.operands, asked.computation, split.out))
 
 
-def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
+def _on_ragged(asked: _Call, operands: RaggedOperands, out: Arrays | None) -> Any:
+    """A reduction of ragged batches, over the values of all their sequences."""
+    reduction = asked.reduction
+    subscripts = parse(reduction.text, extended=True)
+    name = operator_name(reduction.combine)
+    if reduction.function is None and name is not None and name in PAIR_NAMES:
+        check_positions(subscripts, operands, name)
+    takes_rows = reduction.function is not None or isinstance(reduction.combine, Mapping)
+    return call_on_ragged(
+        asked.key,
+        operands,
+        subscripts,
+        asked.computation,
+        out,
+        takes_rows=takes_rows,
+        extents=reduction.extents,
+    )
+
+
+def _is_product_sum(reduction: Reduction) -> bool:
+    """Whether elements that are stored twice may be combined one by one: products are added."""
+    return reduction.function is None and operator_name(reduction.combine) == "add"
+
+
+def _check_stored(reduction: Reduction, operands: Sequence[object]) -> None:
+    """Raises DTypeError for scans, TranslationError for positions, where elements are absent."""
+    for number, operand in enumerate(operands if reduction.scans else ()):
+        check_dense(f"operand {number}", operand)
+    if reduction.function is None and operator_name(reduction.combine) in PAIR_NAMES:
+        raise TranslationError(
+            f"{operator_name(reduction.combine)} of a sparse operand may find no element",
+            hint="an f that returns (value, index) gives the operator's identity then",
+        )
+
+
+def _check_options(reduction: Reduction) -> None:
     """Raises SubscriptError for no string, DTypeError for types without kernels.
 
     And TranslationError for an identity too many.
@@ -244,7 +301,7 @@ def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
         raise no_string(reduction.text)
     asked = (*_listed(reduction.dtype), *_listed(reduction.acc_dtype))
     types = [dtype for dtype in map(as_dtype, asked) if dtype.names is None]
-    check_types(types, on_gpu=on_gpu)
+    check_types(types)
     name = operator_name(reduction.combine)
     if reduction.identity is not None and name is not None:
         raise TranslationError(

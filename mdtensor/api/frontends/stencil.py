@@ -10,13 +10,14 @@ from typing import Any, overload
 from mdtensor.api.arrays.device_scope import where_arrays_lie
 from mdtensor.api.arrays.memory_overlap import check_distinct
 from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout, spec_of
-from mdtensor.api.calls.call_cache import is_traced, recalled
-from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.call_cache import collection_of, is_traced, recalled
+from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ArgumentError, ShapeError, TranslationError, shown
 from mdtensor.options import whole
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import Step
 from mdtensor.translate.scalar import Number, is_number
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
@@ -102,14 +103,17 @@ class StencilFunction(Decorated):
         return getattr(self.function, "__name__", "the stencil")
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments in the order of the parameters; what is no number is an array."""
+        """The arguments in the order of the parameters; what is no number is an array.
+
+        Those of Dask, and sharded ones, stay as they are.
+        """
         if kwargs or len(args) != len(self._signature.parameters):
             bound = self._bind(args, kwargs)
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
         return tuple(
             a
-            if is_number(a) or has_layout(a) or is_traced(a)
+            if is_number(a) or has_layout(a) or is_traced(a) or collection_of(a)
             else as_array(f"argument {n}", a, array_module(args))
             for n, a in enumerate(args)
         )
@@ -148,6 +152,8 @@ class StencilFunction(Decorated):
         )
 
     def _copied(self, arguments: Sequence[Any], out: Arrays | None) -> Arrays:
+        if any(hasattr(a, "shards") for a in arguments):
+            raise ShapeError("n is 0, and copies nothing of sharded arrays", hint="n=1 or more")
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
         specs = [spec_of(a) for a in arguments if not is_number(a)]
         count = len(self._stencil(constants, specs).scalar.results)
@@ -180,16 +186,22 @@ def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
     """The arrays of the step before last as far as the next results need them.
 
     Each step takes from the shape what the one before took. None where there are no such arrays
-    yet, or where types have changed, which they do in the first steps only.
+    yet, or where types have changed, which they do in the first steps only, or shapes of sharded
+    arrays.
     """
-    if not spare or any(a.dtype != b.dtype for a, b in zip(spare, state, strict=True)):
+    pairs = list(zip(spare, state, strict=True)) if spare else []
+    if not spare or any(before.dtype != now.dtype for before, now in pairs):
         return None
-    rooms = [_shrunk(before, now.shape) for before, now in zip(spare, state, strict=True)]
+    if any(hasattr(before, "shards") and before.shape != now.shape for before, now in pairs):
+        return None
+    rooms = [_shrunk(before, now.shape) for before, now in pairs]
     return rooms[0] if len(rooms) == 1 else tuple(rooms)
 
 
 def _shrunk(before: Array, shape: Sequence[int]) -> Array:
     """The array less as much of each axis as a later one of that shape has lost already."""
+    if tuple(shape) == tuple(before.shape):
+        return before
     extents = (max(0, 2 * now - then) for then, now in zip(before.shape, shape, strict=True))
     return before[tuple(map(slice, extents))]
 

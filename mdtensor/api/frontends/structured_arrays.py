@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from mdtensor.api.arrays.operands import (
     has_layout,
 )
 from mdtensor.api.calls.computation import made
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple

@@ -9,12 +9,14 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays.operands import as_array
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.api.gradients.tape import Tape
 from mdtensor.errors import ArgumentError, GradientError, ShapeError, shown
 from mdtensor.options import beginning, is_iterable, whole
+from mdtensor.specs import kind_of
 from mdtensor.translate.python.expr_from_function import no_function
 
 Array = Any
@@ -48,6 +50,8 @@ def vjp(
     _check_function(function)
     numbers = [n for n, value in enumerate(args) if _is_real(value)]
     if not numbers:
+        for number, value in enumerate(args):
+            check_dense(f"argument {number}", value)
         raise GradientError(
             "no argument is an array of floating point, and only these have gradients",
             hint="convert one by a.astype(float)",
@@ -155,7 +159,7 @@ def _pair(value: Array, cotangent: Any) -> tuple[Array, Array]:
     """A result and its cotangent, of its type."""
     if isinstance(cotangent, LazyArray):
         cotangent = cotangent.evaluate()
-    if value.dtype.kind != "f":
+    if kind_of(value.dtype) != "f":
         raise GradientError(f"a result is {value.dtype.name}, which has no gradient")
     array = as_array("a cotangent", cotangent, np)
     if array.shape != value.shape:
@@ -173,8 +177,8 @@ def _value(tape: Tape, returned: Any) -> Array:
 
 
 def _is_real(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return isinstance(value, np.ndarray | LazyArray) and getattr(dtype, "kind", "") == "f"
+    dtype: Any = getattr(value, "dtype", None)
+    return isinstance(value, np.ndarray | LazyArray) and kind_of(dtype) == "f"
 
 
 def _check_argument(args: Sequence[Any], number: int) -> None:
@@ -183,6 +187,7 @@ def _check_argument(args: Sequence[Any], number: int) -> None:
     value = args[number]
     if _is_real(value) or isinstance(value, float):
         return
+    check_dense(f"argument {number}", value)
     dtype = getattr(value, "dtype", type(value).__name__)
     raise GradientError(
         f"argument {number} is {dtype}, and only floating-point arrays have gradients",

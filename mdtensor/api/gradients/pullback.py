@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.api.async_steps import Step, are_apart
+from mdtensor.api.async_steps import are_apart
 from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import GradientError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.gradients.adjoint import adjoint, in_parts
-from mdtensor.translate.gradients.slots import Application, Slots, dims_of, everywhere
+from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
+from mdtensor.translate.md_hom import Step
 from mdtensor.translate.scalar import cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 
@@ -29,18 +31,18 @@ def pullback(
 
     Raises GradientError for what has no gradient.
     """
+    if computation.uncut is not None:
+        computation = replace(computation.uncut(), converted=computation.converted)
     operands, results = computation.operands, len(computation.results)
     slots = Slots(list(specs))
     numbers = list(range(operands + results))
     numbers += [slots.new(spec) for spec in computation.temporaries]
-    parts: list[Application] = []
+    parts: list[Step] = []
     for slot, dtype in computation.converted:
         numbers[slot], part = _converted(slots, slot, dtype)
         parts.append(part)
     for step in computation.steps:
-        reads = tuple(numbers[slot] for slot in step.operands)
-        writes = tuple(numbers[slot] for slot in step.results)
-        parts += in_parts(slots, Application(step.md_hom, reads, writes))
+        parts += in_parts(slots, step.on(numbers))
     _check_written_once(parts)
     varying = _varying(parts, wanted)
     check_real([slots.specs[slot] for slot in varying])
@@ -48,10 +50,10 @@ def pullback(
     for n, result in enumerate(given):
         sums[operands + result] = [operands + results + n]
     for part in parts[::-1]:
-        written = {slot: slots.sum(sums[slot]) for slot in part.writes if slot in sums}
+        written = {slot: slots.sum(sums[slot]) for slot in part.results if slot in sums}
         for slot, total in written.items():
             sums[slot] = [total]
-        if not written or not varying.intersection(part.writes):
+        if not written or not varying.intersection(part.results):
             continue
         for slot, cotangent in adjoint(slots, part, written, varying):
             sums.setdefault(slot, []).append(cotangent)
@@ -60,32 +62,32 @@ def pullback(
     ]
     made = _own(slots, found, len(specs))
     known = set(range(len(specs)))
-    return _computation(slots, [*parts, *slots.applications], made, known)
+    return _computation(slots, [*parts, *slots.steps], made, known)
 
 
-def _converted(slots: Slots, slot: int, dtype: np.dtype) -> tuple[int, Application]:
+def _converted(slots: Slots, slot: int, dtype: np.dtype) -> tuple[int, Step]:
     """The slot of an operand in another type, and what converts it."""
     spec = slots.specs[slot]
     made = slots.new(TensorSpec.of(spec.shape, dtype))
     at = everywhere(spec.shape)
     function = ScalarFunction((spec.dtype,), (cast(param(0, spec.dtype), dtype),), "convert")
     slots.apply(dims_of(spec.shape), function, [(slot, at)], [(made, at)])
-    return made, slots.applications.pop()
+    return made, slots.steps.pop()
 
 
-def _check_written_once(parts: Sequence[Application]) -> None:
+def _check_written_once(parts: Sequence[Step]) -> None:
     """Raises GradientError where an element is written again after it was read or written.
 
     Constants may be written over, as the zeros are that a step fills in part.
     """
     read, written = set[int](), dict[int, list[Step]]()
     for part in parts:
-        read.update(part.reads)
-        step = Step(part.md_hom, (), part.writes)
-        before = [other for slot in part.writes for other in written.get(slot, [])]
-        for slot in part.writes if part.reads else ():
+        read.update(part.operands)
+        step = Step(part.md_hom, (), part.results)
+        before = [other for slot in part.results for other in written.get(slot, [])]
+        for slot in part.results if part.operands else ():
             written.setdefault(slot, []).append(step)
-        if read.intersection(part.writes) or not all(are_apart(step, each) for each in before):
+        if read.intersection(part.results) or not all(are_apart(step, each) for each in before):
             raise GradientError(
                 "an element is written again by a later step of one call",
                 notes=(f"by {part.md_hom!r}",),
@@ -103,12 +105,12 @@ def check_real(specs: Sequence[TensorSpec]) -> None:
             )
 
 
-def _varying(parts: Sequence[Application], wanted: Sequence[int]) -> set[int]:
+def _varying(parts: Sequence[Step], wanted: Sequence[int]) -> set[int]:
     """The slots that depend on those that are wanted."""
     varying = set(wanted)
     for part in parts:
-        if varying.intersection(part.reads):
-            varying.update(part.writes)
+        if varying.intersection(part.operands):
+            varying.update(part.results)
     return varying
 
 
@@ -127,26 +129,19 @@ def _own(slots: Slots, found: Sequence[int], given: int) -> list[int]:
 
 
 def _computation(
-    slots: Slots, applications: Sequence[Application], results: list[int], known: set[int]
+    slots: Slots, made: Sequence[Step], results: list[int], known: set[int]
 ) -> Computation:
     """The steps that results need; operands first, then results, then what lies between."""
     needed = set(results)
-    kept: list[Application] = []
-    for each in applications[::-1]:
-        if needed.intersection(each.writes) - known:
+    kept: list[Step] = []
+    for each in made[::-1]:
+        if needed.intersection(each.results) - known:
             kept.append(each)
-            needed.update(each.reads)
+            needed.update(each.operands)
     kept.reverse()
-    between = dict.fromkeys(slot for each in kept for slot in each.writes)
+    between = dict.fromkeys(slot for each in kept for slot in each.results)
     order = [*sorted(known), *results, *(s for s in between if s not in {*results, *known})]
     places = {slot: place for place, slot in enumerate(order)}
-    steps = tuple(
-        Step(
-            each.md_hom,
-            tuple(places[slot] for slot in each.reads),
-            tuple(places[slot] for slot in each.writes),
-        )
-        for each in kept
-    )
+    steps = tuple(each.on(places) for each in kept)
     temporaries = tuple(slots.specs[slot] for slot in order[len(known) + len(results) :])
     return Computation(len(known), tuple(slots.specs[slot] for slot in results), temporaries, steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,9 @@ from mdtensor.api.calls.computation import Computation, Planner, call
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.api.gradients.pullback import check_real, pullback
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import GradientError
+from mdtensor.specs import kind_of
 
 Array = Any
 
@@ -190,7 +192,7 @@ def _pulled(
 
 
 def _is_real(array: Array) -> bool:
-    return array.dtype.kind == "f"
+    return kind_of(array.dtype) == "f"
 
 
 def _add(found: dict[int, Array], array: Array, part: Array) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from mdtensor.translate.combine import Pointwise
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.parts import Box
 from mdtensor.translate.views import Access, AffineIndex
 
 # For each dim, where its parts begin, and where the last one ends; for an array, the same by axis.
@@ -92,6 +93,26 @@ def ranges_of(edges: Edges) -> list[tuple[int, int]]:
     [(0, 2), (2, 5)]
     """
     return list(pairwise(edges))
+
+
+def farthest_strides(md_hom: MDHom) -> dict[str, int]:
+    """The largest stride of each dim in the inputs: parts along it are long runs of memory."""
+    found = dict.fromkeys(md_hom.extents, 0)
+    for access in md_hom.inp_view:
+        strides = md_hom.inputs[access.buffer].spec.strides
+        for index, stride in zip(access.index, strides, strict=True):
+            for dim in index.dims:
+                found[dim] = max(found[dim], abs(stride))
+    return found
+
+
+def points_of(box: Box) -> int:
+    """Number of elements in a box.
+
+    >>> points_of((slice(2, 8, 2), slice(0, 5, 1)))
+    15
+    """
+    return math.prod(len(range(axis.start, axis.stop, axis.step)) for axis in box)
 
 
 def _solved(md_hom: MDHom, access: Access, axis: int) -> tuple[str, int, int] | None:

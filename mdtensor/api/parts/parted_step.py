@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 from mdtensor.api.async_steps import Step
 from mdtensor.api.parts.cuts import Cuts, ranges_of
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.rewrites.parts import Box, Part, Range, combination, part_of
@@ -55,7 +56,7 @@ def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
     """One step, which has one operator or scan at most, in parts cut along its dims."""
     cut = [(dim, dim.combine) for dim in step.md_hom.dims if len(cuts[dim.name]) > 2]
     combined = [(dim, c) for dim, c in cut if not isinstance(c, Concat)]
-    parts = _Parts(step, cuts, executor)
+    parts = Parts(step, cuts, executor)
     if not combined:
         for ranges in parts.ranges(step.md_hom.dims):
             part = part_of(step.md_hom, ranges)
@@ -69,7 +70,9 @@ def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts(Generic[N]):
+class Parts(Generic[N]):
+    """The parts of a step: their ranges, what each reads, computes and writes."""
+
     step: Step
     cuts: Cuts
     executor: Executor[N]

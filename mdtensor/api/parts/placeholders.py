@@ -10,13 +10,14 @@ import math
 import mmap
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.calls import call_trace, computation
+from mdtensor.api.calls import call_cache, call_trace, computation
 from mdtensor.api.calls.computation import Computation
+from mdtensor.dataclass import dataclass
 
 # Bytes from which memory is reserved in the address space alone.
 _LARGE = 1 << 16
@@ -43,7 +44,10 @@ class Placeholders:
             place = np.zeros(shape, dtype)
         else:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            memory = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
+            try:
+                memory = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
+            except OSError as error:
+                raise MemoryError(f"no addresses for {shape} of {dtype}") from error
             place = np.frombuffer(memory, dtype).reshape(shape)
         place = place.view(Placeholder)
         self.held.append(place)
@@ -55,15 +59,23 @@ class Placeholders:
         if not hasattr(value, "__array_interface__"):
             return None
         found = self.arrays.get(_place(value))
-        return found if found is not None and tuple(found.shape) == value.shape else None
+        is_whole = found is not None and tuple(found.shape) == value.shape
+        return found if is_whole and np.asarray(value).flags.c_contiguous else None
+
+    def has_part(self, value: Any) -> bool:
+        """Whether an array lies in the memory of a placeholder, which has nobody's elements."""
+        return any(np.may_share_memory(value, place) for place in self.held)
 
 
 @contextmanager
 def planned_by(plan: Callable[[Computation, Sequence[Any], Any], Any]) -> Generator[None]:
-    """A context in which computations are handed to a function instead of run."""
+    """A context in which computations are handed to a function instead of run.
+
+    Calls that the call cache knows are made in full, too.
+    """
     token = computation.planner.set(plan)
     try:
-        with call_trace.not_noted():
+        with call_trace.not_noted(), call_cache.noting():
             yield
     finally:
         computation.planner.reset(token)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from mdtensor.api.arrays.operands import addressable, array_module, as_array, has_layout, spec_of
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, shown
 from mdtensor.specs import TensorSpec
 
@@ -90,8 +90,8 @@ class Arguments:
         """
         if not all(array.dtype.isnative for array in self.stand_ins):
             return None
-        numbers = {_place(array): number for number, array in enumerate(self.stand_ins)}
-        found = [numbers.get(_place(o)) if isinstance(o, np.ndarray) else None for o in operands]
+        numbers = {place_of(array): number for number, array in enumerate(self.stand_ins)}
+        found = [numbers.get(place_of(o)) if isinstance(o, np.ndarray) else None for o in operands]
         return None if None in found else tuple(n for n in found if n is not None)
 
 
@@ -118,9 +118,9 @@ def specs_of(operands: Sequence[Any]) -> tuple[TensorSpec, ...]:
 def _stand_ins(operands: Sequence[Any], specs: Sequence[TensorSpec]) -> tuple[np.ndarray, ...]:
     """Arrays that lie apart, with the operands' values where NumPy has them."""
     arrays = [_held(operand, spec) for operand, spec in zip(operands, specs, strict=True)]
-    places = Counter(map(_place, arrays))
+    places = Counter(map(place_of, arrays))
     return tuple(
-        (array if places[_place(array)] == 1 else zeros_like_spec(spec)).view(StandIn)
+        (array if places[place_of(array)] == 1 else zeros_like_spec(spec)).view(StandIn)
         for array, spec in zip(arrays, specs, strict=True)
     )
 
@@ -150,6 +150,6 @@ def zeros_like_spec(spec: TensorSpec) -> np.ndarray:
     return as_strided(memory[before:], spec.shape, strides)
 
 
-def _place(array: Array) -> tuple[object, ...]:
+def place_of(array: Array) -> tuple[object, ...]:
     """Where an array of NumPy lies, and how."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
-from mdtensor.api.async_steps import Step
 from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.launchers import telling
@@ -21,6 +20,7 @@ from mdtensor.api.engine.tuning_mode import Steps
 from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of, zeros_like_spec
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
@@ -30,7 +30,7 @@ Array = Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class Planned:
     """A computation that was planned instead of run: its operands, and placeholders of results."""
 
     computation: Computation
@@ -42,19 +42,19 @@ class _Planned:
 class _Planner:
     """Notes the computations that a call would run."""
 
-    seen: list[_Planned] = field(default_factory=list[_Planned])
+    seen: list[Planned] = field(default_factory=list[Planned])
 
     def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
         """Notes one; gives what stands for its results."""
         if out is None:
             results = tuple(map(zeros_like_spec, planned.results))
             out = results[0] if len(results) == 1 else results
-        self.seen.append(_Planned(planned, tuple(operands), out))
+        self.seen.append(Planned(planned, tuple(operands), out))
         return out
 
 
 @contextmanager
-def _planning() -> Generator[list[_Planned]]:
+def planning() -> Generator[list[Planned]]:
     """A context in which calls are planned instead of run."""
     planner = _Planner()
     token = computation.planner.set(planner.plan)
@@ -73,7 +73,7 @@ class CallPlan(Plan):
     """
 
     def __init__(self, label: str, call: str, arguments: Arguments) -> None:
-        with _planning() as seen:
+        with planning() as seen:
             returned = arguments(arguments.stand_ins)
         if not seen:
             raise TranslationError(
@@ -107,16 +107,11 @@ class CallPlan(Plan):
         if found is None or self._order == tuple(range(count)):
             return found
         order = (*self._order, *range(count, count + len(found.specs)))
-        steps = tuple(
-            Step(
-                step.md_hom,
-                tuple(order[slot] for slot in step.operands),
-                tuple(order[slot] for slot in step.results),
-            )
-            for step in found.steps
-        )
+        steps = tuple(step.on(order) for step in found.steps)
         converted = tuple((order[slot], dtype) for slot, dtype in found.converted)
-        return replace(found, operands=count, steps=steps, whole=None, converted=converted)
+        return replace(
+            found, operands=count, steps=steps, whole=None, uncut=None, converted=converted
+        )
 
     def arguments_of(self, specs: Sequence[TensorSpec]) -> Arguments:
         """The arguments of the call on operands of these specs, which have the plan's shapes.

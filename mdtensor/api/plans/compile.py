@@ -48,10 +48,12 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     types. With a string, options are those of `einsum`, and the result is in C order by default.
     With a function, all arguments are those of the function: `reduce`, `scan`, `conv`, `convolve`,
     a filter of `ndimage`, a stencil or a directive. The plan takes what is an array or a spec
-    among them, in order, options last, and has everything else as it is now.
+    among them, in order, options last, and has everything else as it is now. With `devices`, a list
+    of names as `mdtensor.devices` has them or "all", each of these computes a part
+    (docs/devices.md).
 
     Raises what the call would raise, TranslationError for what cannot be planned, and DeviceError
-    for arrays of several CUDA devices.
+    for arrays of several CUDA devices and for `devices` that are none.
 
     >>> from mdtensor.api.arrays.array_spec import spec
     >>> plan = compile("ij,jk->ik", spec((64, 128)), spec((128, 32)))
@@ -66,6 +68,7 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     >>> compile(scan, "i->i", spec((3,)), combine="max")(np.array([1, 3, 2], "f4"))
     array([1., 3., 3.], dtype=float32)
     """
+    devices = options.pop("devices", None)
     if "out" in options:
         raise TranslationError("out is no option of a plan", hint="plan(…, out=array)")
     for operand in operands:
@@ -73,12 +76,26 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     if what is einsum and operands and isinstance(operands[0], str):
         what, operands = operands[0], operands[1:]
     plan = _plan(what, operands, options)
+    if devices is not None:
+        plan = _spread(plan, devices, (*operands, *options.values()))
     if array_module((*operands, *options.values())) is not np:
         plan.arrays, plan.device = "cupy", device_of_call(operands, options)
     return plan
 
 
-def _plan(what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any]) -> Plan:
+def _spread(plan: CallPlan, devices: Any, given: Sequence[Any]) -> Plan:
+    """The plan of the same call over several devices."""
+    from mdtensor.api.multi_device.device_list import DeviceList
+    from mdtensor.api.plans.spread_plan import SpreadPlan
+
+    return SpreadPlan(
+        plan, DeviceList.of(devices, "numpy" if array_module(given) is np else "cupy")
+    )
+
+
+def _plan(
+    what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any]
+) -> CallPlan:
     if not isinstance(what, str):
         return _plan_of_call(what, operands, options)
     arrays = [op if isinstance(op, TensorSpec) else _array(op) for op in operands]
@@ -99,8 +116,7 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
         )
     given = {name: options[name] for name in _OPTIONS if name in options}
     specs = specs_of(operands)
-    on_gpu = array_module(operands) is not np
-    if reason := reason_of_types([spec.dtype for spec in specs], on_gpu=on_gpu):
+    if reason := reason_of_types([spec.dtype for spec in specs]):
         raise no_kernels(reason, ", and a plan is for what they compute")
     said = [repr(text), *map(repr, specs), *(f"{name}={shown(given[name])}" for name in given)]
     arguments = Arguments.of(einsum, (text, *operands), {"order": "C", **given})

@@ -16,9 +16,7 @@ def explained(md_hom: MDHom, choice: Choice, watched: Engine | None = None) -> s
 
     With the engine that chose it, to be `watched`, all passes that made it.
     """
-    problem, seconds = choice.problem, choice.seconds
-    kind = "measured" if choice.origin == "tuned" else "estimated"
-    work, moved = flops(problem), bytes_moved(problem)
+    problem = choice.problem
     return "\n".join(
         (
             "md_hom",
@@ -28,11 +26,22 @@ def explained(md_hom: MDHom, choice: Choice, watched: Engine | None = None) -> s
             f"schedule (from the {'store: ' if choice.origin == 'tuned' else ''}{choice.origin})",
             *_indented(choice.schedule.describe(problem)),
             "cost",
-            f"  {kind} {seconds * 1e6:.1f} µs: {work / seconds / 1e9:.1f} GFLOP/s",
-            f"  {moved / seconds / 1e9:.1f} GB/s of the fewest bytes",
+            *_cost(choice),
             *(_source(choice) if watched is None else _passes(md_hom, choice, watched)),
         )
     )
+
+
+def _cost(choice: Choice) -> list[str]:
+    """Time and rates; a GPU's first general kernel is taken without an estimate."""
+    problem, seconds = choice.problem, choice.seconds
+    if not seconds:
+        return ["  not estimated"]
+    kind = "measured" if choice.origin == "tuned" else "estimated"
+    return [
+        f"  {kind} {seconds * 1e6:.1f} µs: {flops(problem) / seconds / 1e9:.1f} GFLOP/s",
+        f"  {bytes_moved(problem) / seconds / 1e9:.1f} GB/s of the fewest bytes",
+    ]
 
 
 def _source(choice: Choice) -> list[str]:

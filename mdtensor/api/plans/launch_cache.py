@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from mdtensor.api.arrays import invalidation
@@ -14,6 +14,7 @@ from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
 from mdtensor.api.arrays.torch_tensors import Taken
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.launchers import Launch, telling
+from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.plans.signature import PlanArrays, orders_of
 from mdtensor.errors import DTypeError
@@ -21,6 +22,7 @@ from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
 _type_of: Any = type
+_MOST_MODES = 4  # for which a plan has copies
 
 
 class PlanLaunches(ABC):
@@ -31,7 +33,7 @@ class PlanLaunches(ABC):
 
     device: int | None = None
     # The mode of tuning in which this is called; others have copies.
-    mode = "cached"
+    mode: Hashable = "cached"
 
     def __init__(self, takes: PlanArrays, tally: statistics.Tally) -> None:
         self._takes = takes
@@ -39,7 +41,8 @@ class PlanLaunches(ABC):
         self._tally = tally
         # Copies for the CUDA devices on which this was called, by their numbers: each has launches.
         self._there: dict[int, PlanLaunches] = {}
-        self._without_store: PlanLaunches | None = None
+        # Copies for the modes of tuning that keep launches of their own.
+        self._modes: dict[Hashable, PlanLaunches] = {}
         self._orders: tuple[object, ...] = ()
         self._orders_with_out: tuple[object, ...] = ()
         self._launch: Launch | None = None
@@ -99,19 +102,21 @@ class PlanLaunches(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Launches are of this process; a copy makes its own.
-        launches = "_launch", "_launch_into", "_launch_checking", "device", "_without_store"
-        return {**self.__dict__, **dict.fromkeys(launches), "_there": {}}
+        launches = "_launch", "_launch_into", "_launch_checking", "device"
+        return {**self.__dict__, **dict.fromkeys(launches), "_there": {}, "_modes": {}}
 
-    def _in(self, mode: str) -> Any:
+    def _in(self, mode: Hashable) -> Any:
         """The plan for calls in another mode of tuning: without launches where each is seen."""
         if mode == self.mode:
             return self
-        found = self._without_store if mode == "off" else None
+        found = self._modes.get(mode)
         if found is None:
             found = copy.copy(self)
             found.mode = mode
-            if mode == "off":
-                self._without_store = found
+            if not tuning_mode.is_watching():
+                if len(self._modes) >= _MOST_MODES:
+                    self._modes.clear()
+                self._modes[mode] = found
         return found
 
     def _launches(self, given: Taken) -> bool:

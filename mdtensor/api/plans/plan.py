@@ -14,7 +14,7 @@ from mdtensor.api.arrays.torch_tensors import taken
 from mdtensor.api.calls import call_trace, statistics
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
-from mdtensor.api.engine.tuning_mode import Recorded, Steps, current_mode
+from mdtensor.api.engine.tuning_mode import Recorded, Steps, kept_as
 from mdtensor.api.plans.explain import explained
 from mdtensor.api.plans.launch_cache import ElsewhereError, PlanLaunches
 from mdtensor.api.plans.signature import PlanArrays, check_masks, listed
@@ -23,7 +23,13 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.python.tuples import as_tuple
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from mdtensor.api.reports.report_subject import Subject
     from mdtensor.api.tuning.tuning_report import TuningReports
+    from mdtensor.autotune.search.abort_conditions import Condition
+    from mdtensor.autotune.search.techniques import MakeTechnique
 
 Array = Any
 # One array, or a tuple of several.
@@ -76,12 +82,13 @@ class Plan(PlanLaunches):
         Raises DTypeError for a masked array, DeviceError for arrays of several devices.
         """
         if _watchers:
-            if self.mode != (mode := current_mode()):
+            if self.mode != (mode := kept_as()):
                 return self._in(mode)(*operands, out=out)
-            if call_trace.begins():
-                return call_trace.traced("plan", self, operands, {"out": out})
-            here = self._there.get(invalidation.current_device(), self)
-            call_trace.runs(here._launch if out is None else here._launch_into)
+            if not call_trace.is_quiet():
+                if call_trace.begins():
+                    return call_trace.traced("plan", self, operands, {"out": out})
+                here = self._there.get(invalidation.current_device(), self)
+                call_trace.runs(here._launch if out is None else here._launch_into)
         if len(operands) == 2:
             a, b = operands
             kind = _type_of(a)
@@ -177,12 +184,33 @@ class Plan(PlanLaunches):
             return [registry.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
 
     def tune(
-        self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
+        self,
+        budget: float | str = 30.0,
+        *,
+        quiet: bool = False,
+        again: bool = False,
+        technique: str | MakeTechnique | None = None,
+        abort: Condition | None = None,
+        fixed: Mapping[str, object] | None = None,
+        objective: str | Sequence[str] = "time",
     ) -> TuningReports:
-        """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
+        """Searches for better kernels within a budget in seconds; one report per `md_hom`.
+
+        The arguments are those of `mdtensor.tune`. Names of `fixed` values, and of the dims that
+        they are for, are those that `explain` shows.
+        """
         from mdtensor.api.tuning.tune import tune
 
-        return tune(self.recorded(), budget, quiet=quiet, again=again)
+        return tune(
+            self.recorded(),
+            budget,
+            quiet=quiet,
+            again=again,
+            technique=technique,
+            abort=abort,
+            fixed=fixed,
+            objective=objective,
+        )
 
     def recorded(self) -> list[Recorded]:
         """What can be tuned: every `md_hom`, and the calls that consist of several."""
@@ -208,6 +236,36 @@ class Plan(PlanLaunches):
             engine = registry.engine_for(self.arrays) if passes else None
         pairs = zip(self.md_homs, self.choices(), strict=True)
         return "\n\n".join(explained(md_hom, choice, engine) for md_hom, choice in pairs)
+
+    def report(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        peers: Mapping[str, float] | None = None,
+        pictures: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Writes a page for people on what runs: one HTML file, with pictures of it.
+
+        It shows the (de/re)-composition, the roofline, the trials of the search and what its
+        parameters explain, the `md_hom`s and the sources. `peers` are seconds that other libraries
+        take for the same call, by their names. In the folder `pictures` each picture is a file of
+        SVG too. Raises ReportError where a file cannot be written, ArgumentError for what is no
+        path and for peers' times that are none.
+        """
+        from mdtensor.api.reports.report import write_page
+        from mdtensor.api.reports.report_subject import checked_peers
+
+        subjects = self._subjects(checked_peers(peers, len(self.md_homs)))
+        write_page(file, self.label, subjects, pictures)
+
+    def _subjects(self, peers: Mapping[str, float]) -> list[Subject]:
+        """What a report is on: every `md_hom`, and the kernel that was chosen for it."""
+        from mdtensor.api.reports.report_subject import subject_of
+
+        with at(self.device):
+            engine = registry.engine_for(self.arrays)
+        pairs = zip(self.md_homs, self.choices(), strict=True)
+        return [subject_of(repr(m), m, choice, engine, peers) for m, choice in pairs]
 
     def __repr__(self) -> str:
         return f"Plan({self._call})"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import check_mask, read_only, spec_of
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, count_of
 from mdtensor.specs import TensorSpec
 
@@ -84,8 +86,10 @@ class PlanArrays:
     def no_arrays(self, given: Sequence[Any]) -> ShapeError:
         """The error for what has no layout; of a tensor of torch, why it cannot be taken."""
         for number, array in enumerate(given):
+            what = f"operand {number}" if number < len(self.specs) else "out"
+            check_dense(what, array)
             if is_tensor(array):
-                host_array(f"operand {number}" if number < len(self.specs) else "out", array)
+                host_array(what, array)
         names = [type(array).__name__ for array in given if not _is_array(array)]
         return ShapeError(
             f"a plan takes arrays, not {names[0] if names else 'these'}",

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.calls.computation import Computation
-from mdtensor.api.parts.cuts import Edges, allowed
+from mdtensor.api.parts.cuts import Edges, allowed, farthest_strides, points_of
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat, Pointwise
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.rewrites.parts import Box, part_of
 
 # Parts of an input that are in memory at a time: one is read while another is computed.
 AT_ONCE = 2
+
+# Bytes that parts hold at a time so that a processor's last cache has them when they are computed.
+# Longer ones are read no faster, and take longer to begin and to end, while nothing is read or
+# nothing computed.
+_ENOUGH = 64_000_000
+# What parts that hold less may cost more.
+_MORE_COST = 1.01
+# Bytes that a file gives while it is asked for another run of them.
+_STARTING = 1 << 16
 
 # Combinations of sizes that are tried before dims are cut one after the other.
 _MOST_TRIED = 1000
@@ -26,12 +35,16 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step in parts of these sizes: bytes of memory at most, and bytes that are moved."""
+    """A step in parts of these sizes: bytes of memory at most, and bytes that are moved.
+
+    `cost` are the bytes that a file would give meanwhile in one run.
+    """
 
     step: Step
     sizes: Sizes
     held: int
     moved: int
+    cost: int
 
     @property
     def cuts(self) -> dict[str, Edges]:
@@ -65,13 +78,19 @@ class MemoryPlan:
 
 
 def memory_plan(
-    computation: Computation, streamed: Sequence[bool], limit: int, allocated: int
+    computation: Computation,
+    streamed: Sequence[bool],
+    limit: int,
+    allocated: int,
+    *,
+    shortened: bool = True,
 ) -> MemoryPlan:
     """The parts that move the fewest bytes among those that fit.
 
     `streamed` tells which operands are read part by part; others are in memory, and the caller's.
-    `allocated` are the bytes of results that are. The plan's peak is above the limit where nothing
-    fits: it is then the least there can be.
+    `allocated` are the bytes of results that are. Parts are `shortened` where longer ones bring
+    nothing; not those of arrays whose chunks are read as a whole. The plan's peak is above the
+    limit where nothing fits: it is then the least there can be.
     """
     first = computation.operands
     between = len(computation.results)
@@ -85,7 +104,8 @@ def memory_plan(
             if _is_live(computation.steps, first + between + n, number)
         )
         read = [slot < first and streamed[slot] for slot in step.operands]
-        plan = _planned(step, read, _converted(computation, step), limit - live)
+        least = _ENOUGH if shortened else limit
+        plan = _planned(step, read, _converted(computation, step), limit - live, least)
         plans.append(plan)
         peak = max(peak, live + plan.held)
     return MemoryPlan(tuple(plans), limit, peak, sum(plan.moved for plan in plans))
@@ -103,13 +123,14 @@ def _converted(computation: Computation, step: Step) -> list[int]:
     return [16 if slot in converted else 0 for slot in step.operands]
 
 
-def _planned(step: Step, read: Sequence[bool], besides: Sequence[int], room: int) -> StepPlan:
+def _planned(
+    step: Step, read: Sequence[bool], besides: Sequence[int], room: int, enough: int
+) -> StepPlan:
     """The step in parts that hold no more than the room, or in those that hold the least."""
     md_hom = step.md_hom
 
     def plan(sizes: Sizes) -> StepPlan:
-        held, moved = _costs(md_hom, sizes, read, besides)
-        return StepPlan(step, sizes, held, moved)
+        return StepPlan(step, sizes, *_costs(md_hom, sizes, read, besides))
 
     fixed = {
         name: len(edges) == md_hom.extents[name] + 1 and md_hom.extents[name] > 1
@@ -117,7 +138,7 @@ def _planned(step: Step, read: Sequence[bool], besides: Sequence[int], room: int
     }
     best = plan({name: 1 if fixed[name] else n for name, n in md_hom.extents.items()})
     dims = [name for name in _cuttable(md_hom) if not fixed[name]]
-    far = _farthest(md_hom)
+    far = farthest_strides(md_hom)
     tried = [(best.sizes[name], *_halves(best.sizes[name])[1::2]) for name in dims]
     if best.held > room and math.prod(map(len, tried)) <= _MOST_TRIED:
         plans = [
@@ -128,7 +149,7 @@ def _planned(step: Step, read: Sequence[bool], besides: Sequence[int], room: int
         near = sorted(dims, key=far.__getitem__)
         best = min(
             [each for each in plans if each.held <= room] or [best],
-            key=lambda p: (p.moved, *(-p.sizes[name] for name in near)),
+            key=lambda p: (p.cost, *(-p.sizes[name] for name in near)),
         )
     while best.held > room:
         # The first cut may take more memory than it saves, since results then wait to be combined.
@@ -139,25 +160,30 @@ def _planned(step: Step, read: Sequence[bool], besides: Sequence[int], room: int
         if not smaller:
             return best
         held = best.sizes
-        best = min(smaller, key=lambda p: (p.moved, -_distance(p.sizes, held, far), p.held))
+        best = min(smaller, key=lambda p: (p.cost, -_distance(p.sizes, held, far), p.held))
     for name in dims:
         for size in (md_hom.extents[name], *_halves(md_hom.extents[name])):
             larger = plan({**best.sizes, name: max(size, best.sizes[name])})
-            if larger.held <= room and larger.moved <= best.moved:
+            if larger.held <= room and larger.cost <= best.cost:
                 best = larger
                 break
+    return _shortened(best, plan, sorted(dims, key=far.__getitem__, reverse=True), enough)
+
+
+def _shortened(
+    best: StepPlan, plan: Callable[[Sizes], StepPlan], dims: Sequence[str], enough: int
+) -> StepPlan:
+    """Shorter parts that move as much, until they hold so few bytes; dims are cut in order."""
+    most = best.cost * _MORE_COST
+    for name in dims:
+        for size in _halves(best.sizes[name]):
+            if best.held <= enough:
+                return best
+            shorter = plan({**best.sizes, name: size})
+            if shorter.cost > most or shorter.held >= best.held:
+                break
+            best = shorter
     return best
-
-
-def _farthest(md_hom: MDHom) -> dict[str, int]:
-    """The largest stride of each dim in the inputs: parts along it are long runs of memory."""
-    found = dict.fromkeys(md_hom.extents, 0)
-    for access in md_hom.inp_view:
-        strides = md_hom.inputs[access.buffer].spec.strides
-        for index, stride in zip(access.index, strides, strict=True):
-            for dim in index.dims:
-                found[dim] = max(found[dim], abs(stride))
-    return found
 
 
 def _distance(sizes: Sizes, before: Sizes, far: Mapping[str, int]) -> int:
@@ -188,8 +214,8 @@ def _cuttable(md_hom: MDHom) -> list[str]:
 
 def _costs(
     md_hom: MDHom, sizes: Sizes, read: Sequence[bool], besides: Sequence[int]
-) -> tuple[int, int]:
-    """Bytes that parts of these sizes hold at a time, and those that all of them move."""
+) -> tuple[int, int, int]:
+    """Bytes that parts hold at a time, that all of them move, and what it costs to move these."""
     counts = {dim.name: -(-dim.extent // max(1, sizes[dim.name])) for dim in md_hom.dims}
     middle = {
         name: ((n // 2) * sizes[name], min((n // 2 + 1) * sizes[name], md_hom.extents[name]))
@@ -204,7 +230,7 @@ def _costs(
     order = [*(d.name for d in md_hom.kept), *(d.name for d in md_hom.reduced)]
     between = () if md_hom.epilogue is None else md_hom.epilogue.view
     accesses = (*md_hom.inp_view, *between)
-    held, moved = 0, 0
+    held, moved, cost = 0, 0, 0.0
     for number, box in enumerate(part.reads):
         if not read[number]:
             continue
@@ -215,15 +241,34 @@ def _costs(
             md_hom.extents[name] / sizes[name] if name in used else counts[name]
             for name in order[: last + 1]
         )
-        size = _points(box) * (md_hom.inputs[number].spec.dtype.itemsize + besides[number])
+        size = points_of(box) * (md_hom.inputs[number].spec.dtype.itemsize + besides[number])
         held += AT_ONCE * size
         moved += round(times * size)
+        cost += times * _cost_to_read(box, md_hom.inputs[number].spec)
     written = sum(
-        _points(box) * buffer.spec.dtype.itemsize
+        points_of(box) * buffer.spec.dtype.itemsize
         for box, buffer in zip(part.writes, md_hom.outputs, strict=True)
     )
-    moved += sum(math.prod(b.spec.shape) * b.spec.dtype.itemsize for b in md_hom.outputs)
-    return held + AT_ONCE * written + _combined(md_hom, sizes, counts), moved
+    results = sum(math.prod(b.spec.shape) * b.spec.dtype.itemsize for b in md_hom.outputs)
+    moved += results
+    held += AT_ONCE * written + _combined(md_hom, sizes, counts)
+    return held, moved, round(cost) + results
+
+
+def _cost_to_read(box: Box, spec: TensorSpec) -> int:
+    """Bytes that a file gives while a box of it is read, run by run, and short gaps with them."""
+    runs, span, itemsize = points_of(box), 1, spec.dtype.itemsize
+    axes = zip(box, spec.shape, spec.strides, strict=True)
+    for section, extent, stride in sorted(axes, key=lambda axis: abs(axis[2])):
+        count = len(range(section.start, section.stop, section.step or 1))
+        if abs(stride) * abs(section.step or 1) != span and count > 1:
+            break
+        runs //= max(1, count)
+        if (extent - count) * span * itemsize >= _STARTING or runs < 2:
+            span *= count
+            break
+        span *= extent
+    return max(1, runs) * (span * itemsize + _STARTING)
 
 
 def _combined(md_hom: MDHom, sizes: Sizes, counts: Mapping[str, int]) -> int:
@@ -238,7 +283,3 @@ def _combined(md_hom: MDHom, sizes: Sizes, counts: Mapping[str, int]) -> int:
         parts = math.prod(counts[dim.name] for dim in combined)
         return (parts.bit_length() + 2) * partial
     return 4 * partial
-
-
-def _points(box: Box) -> int:
-    return math.prod(len(range(axis.start, axis.stop, axis.step)) for axis in box)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import mmap
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import COMPUTED, Array, allocate, read_only
+from mdtensor.api.arrays.operands import Array, allocate, read_only
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
 from mdtensor.api.calls.computation import Computation, planner
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.api.parts.side_by_side import are_independent, run_side_by_side
 from mdtensor.api.streaming.memory_plan import MemoryPlan, memory_plan
 from mdtensor.api.streaming.stream_executor import StreamExecutor
+from mdtensor.backends.host.mapped_files import MappedFile, mapped_file
 from mdtensor.byte_counts import bytes_of, in_words
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError, shown
+from mdtensor.specs import is_computed
 
 _log = logging.getLogger("mdtensor.streaming")
 
@@ -118,7 +125,10 @@ def stream(
     given: tuple[Any, ...] = () if out is None else out if type(out) is tuple else (out,)  # pyright: ignore[reportUnknownVariableType]
     _check_out(planned, given, operands)
     spare = sum(math.prod(s.shape) * s.dtype.itemsize for s in planned.results)
-    memory = memory_plan(planned, streamed, limit, 0 if given else spare)
+    apart = itertools.compress(operands, streamed)
+    are_maps = all(map(_is_numpys, apart))
+    held = 0 if given else spare
+    memory = memory_plan(planned, streamed, limit, held, shortened=are_maps)
     if memory.peak > limit:
         results = "" if given else f"; the results take {in_words(spare)}"
         raise MemoryLimitError(
@@ -153,9 +163,10 @@ class _Call:
         """An argument, or what stands for an array that is not NumPy's."""
         if _is_numpys(argument) or not hasattr(argument, "shape"):
             return np.asarray(argument) if type(argument) is np.memmap else argument
+        check_dense("an operand", argument)
         dtype: Any = getattr(argument, "dtype", None)
         is_sliced = hasattr(argument, "__getitem__") and isinstance(dtype, np.dtype)
-        if not is_sliced or dtype.char not in COMPUTED or hasattr(argument, "__dask_graph__"):
+        if not is_sliced or hasattr(argument, "__dask_graph__") or not is_computed(argument.dtype):
             raise DTypeError(
                 f"an operand is a {type(argument).__name__}, which memory_limit= cannot stream",
                 hint="NumPy's arrays, maps of files, or arrays whose slices are NumPy's",
@@ -224,8 +235,19 @@ def _computed(
     arrays: list[Any] = [*operands, *results, *(None for _ in planned.temporaries)]
     last_use = {slot: n for n, s in enumerate(planned.steps) for slot in (*s.operands, *s.results)}
     first = len(operands) + len(results)
-    with ThreadPoolExecutor(1, "mdtensor-stream") as pool:
-        executor = StreamExecutor(arrays, streamed, dict(planned.converted), pool)
+    with ExitStack() as opened:
+        files: dict[int, MappedFile] = {}
+        for slot, array in enumerate(arrays):
+            if _is_numpys(array) and _is_elsewhere(array) and (file := mapped_file(array)):
+                files[slot] = file
+                opened.callback(file.close)
+        pool = opened.enter_context(ThreadPoolExecutor(1, "mdtensor-stream"))
+        executor = StreamExecutor(arrays, streamed, dict(planned.converted), pool, files)
+        steps, cuts = [s.step for s in memory.steps], [s.cuts for s in memory.steps]
+        if len(steps) > 1 and not planned.temporaries and are_independent(steps, cuts):
+            run_side_by_side(steps, cuts, executor)
+            executor.wait()
+            return results
         for number, step in enumerate(memory.steps):
             for slot in step.step.results:
                 if arrays[slot] is None:

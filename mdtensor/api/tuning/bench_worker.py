@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +28,13 @@ from mdtensor.backends.cuda.cuda_comparison import CudaComparison
 from mdtensor.backends.cuda.cuda_timer import CudaClock
 from mdtensor.backends.cuda.cupy_device import CupyDevice
 from mdtensor.backends.host.binary_cache import Binaries, Compiled
-from mdtensor.backends.protocol import Compiler
+from mdtensor.backends.host.energy_counter import EnergyCounter
+from mdtensor.backends.host.launch_expressions import evaluated
+from mdtensor.backends.protocol import Compiler, Program
 from mdtensor.backends.select import open_compiler as compiler_of
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.problem.problem import Problem
@@ -44,6 +48,8 @@ _HOPELESS = 1.5
 _FIRST_RUN = 2e-3
 # So many of the fastest runs are kept: more than are confirmed.
 _KEPT = 16
+# Seconds of runs whose energy is taken: counters change every millisecond.
+_ENERGY_SECONDS = 0.1
 _LOST = 70  # status of a process whose device can no longer be used
 
 
@@ -134,10 +140,15 @@ class Bench:
 
     def measure(self, candidate: Request, best: float | None) -> Reply:
         """The trial of a candidate, as the fields of a `Trial`."""
+        began = time.perf_counter()
         try:
-            run = self._made(candidate)
+            program, source = self._made(candidate)
         except (LoweringError, CompileError) as error:
             return _refused(error)
+        run = self.arena.run_of(program)
+        costs: Reply = {"scratch": _scratch(source)}
+        if "compiled" not in candidate:
+            costs["compile_time"] = time.perf_counter() - began
         self.arena.poison()
         first = self.clock.timed(run)
         if wrong := self.arena.wrong():
@@ -146,16 +157,18 @@ class Bench:
         if limit is not None and first > limit + _FIRST_RUN:
             first /= self.clock.slowdown()
             if first > limit + _FIRST_RUN:
-                return {"status": "ok", "seconds": first, "detail": "not repeated"}
+                return {"status": "ok", "seconds": first, "detail": "not repeated", **costs}
         if first < LONG:
             first = min(self.clock.timed(run) for _ in range(2))
         if limit is not None and first > limit:
             first /= self.clock.slowdown()
             if first > limit:
-                return {"status": "ok", "seconds": first, "detail": "not repeated"}
+                return {"status": "ok", "seconds": first, "detail": "not repeated", **costs}
         seconds, spread = self.clock.steady(run)
         self._keep(candidate["schedule"], seconds, run)
-        return {"status": "ok", "seconds": seconds, "spread": spread}
+        if candidate.get("energy"):
+            costs["energy"] = _energy(run)
+        return {"status": "ok", "seconds": seconds, "spread": spread, **costs}
 
     def _keep(self, schedule: str, seconds: float, run: Run) -> None:
         """Keeps a run if it is among the fastest: of thousands, programs would fill the memory."""
@@ -168,17 +181,34 @@ class Bench:
         if (known := self.runs.get(candidate["schedule"])) is not None:
             return known[1]
         try:
-            return self._made(candidate)
+            return self.arena.run_of(self._made(candidate)[0])
         except (LoweringError, CompileError):
             return None
 
-    def _made(self, candidate: Request) -> Run:
-        """A run of a candidate, which is compiled already or is compiled now."""
+    def _made(self, candidate: Request) -> tuple[Program, KernelSource]:
+        """The program of a candidate, which is compiled already or is compiled now."""
         if "compiled" in candidate:
-            return self.arena.run_of(self.engine.device.load(unpacked(candidate["compiled"])))
+            compiled: Compiled = unpacked(candidate["compiled"])
+            return self.engine.device.load(compiled), compiled.source
         schedule = Schedule.from_json(candidate["schedule"])
         choice = self.engine.specialised(self.arena.problem, schedule, "trial", 0.0)
-        return self.arena.run_of(choice.program)
+        return choice.program, choice.source
+
+
+def _scratch(source: KernelSource) -> int:
+    """Bytes of scratch memory that a program of fixed sizes is given."""
+    return max((evaluated(entry.scratch, {}) for entry in source.entries), default=0)
+
+
+def _energy(run: Run) -> float:
+    """Joules of a run, by the counters of the whole machine, which are there."""
+    counter = EnergyCounter.found()
+    assert counter is not None
+    began, before, runs = time.perf_counter(), counter.read(), 0
+    while time.perf_counter() - began < _ENERGY_SECONDS or not runs:
+        run()
+        runs += 1
+    return counter.joules_since(before) / runs
 
 
 def _refused(error: LoweringError | CompileError) -> Reply:
@@ -207,17 +237,21 @@ class Compilations:
         """
         problem = self._problem_of(request["problem"])
         schedule = Schedule.from_json(request["schedule"])
+        costs: Reply = {}
+        began = time.perf_counter()
         try:
             source = program_of(problem, schedule, self.dialect, only_aligned=True)
             program = hashlib.sha256(repr(source).encode()).hexdigest()
-            machine = self.kept.get(program)
+            machine = None if request.get("afresh") else self.kept.get(program)
             if machine is None:
                 machine = self.compiler.compiled(source).machine
+                costs["compile_time"] = time.perf_counter() - began
                 self.kept.put(program, machine)
         except (LoweringError, CompileError) as error:
             return _refused(error)
         short = Compiled(replace(source, text=""), machine)
-        return {"compiled": packed(short), "spilled": machine.spilled, "program": program}
+        found = {"compiled": packed(short), "spilled": machine.spilled, "program": program}
+        return {**found, **costs}
 
     def _problem_of(self, text: str) -> Problem:
         if self._problem is None or self._problem[0] != text:

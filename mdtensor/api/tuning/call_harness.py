@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.async_steps import Begun, Step, launched, run_all
+from mdtensor.api.async_steps import Begun, launched, run_all
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.tuning import verification
 from mdtensor.api.tuning.flat_buffer import Flat
@@ -18,7 +18,7 @@ from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 
 
 class CallArena:

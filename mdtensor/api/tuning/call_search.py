@@ -8,7 +8,6 @@ what one left in the caches is what the next one finds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mdtensor.api.async_steps import Step
 from mdtensor.api.engine.engine import Engine
@@ -16,6 +15,7 @@ from mdtensor.api.engine.stored_schedules import with_schedules
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.worker.worker import WorkerError
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule

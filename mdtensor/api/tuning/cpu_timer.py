@@ -10,8 +10,9 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from mdtensor.dataclass import dataclass
 
 Run = Callable[[], None]
 

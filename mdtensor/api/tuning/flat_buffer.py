@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import kind_of
 
 # Elements that are compared at once: on processors, what their caches hold.
 _BLOCK = 1 << 16
@@ -51,7 +53,7 @@ class Flat:
 
 
 def _differ(memory: Array, before: Array, tolerance: float) -> bool:
-    if memory.dtype.kind != "f":
+    if kind_of(memory.dtype) != "f":
         return bool((memory != before).any())
     with np.errstate(invalid="ignore"):
         close = abs(memory - before) <= tolerance

@@ -14,11 +14,54 @@ from mdtensor.api.tuning.flat_buffer import Flat
 from mdtensor.backends.cuda.cuda_comparison import CudaComparison
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.specs import epsilon, kind_of
 
 _GUARD = 64  # elements around each output that must stay as they are
 # Inputs of fewer bytes are there several times, and taken in turn.
 _ROTATED_BYTES = 128 << 20
 _COPIES = 3
+
+
+def input_span(problem: Problem, number: int) -> tuple[int, int]:
+    """The lowest and the highest address that a problem reads in an input."""
+    streams = problem.streams
+    accesses = [
+        (verification.numbers(streams[read.stream].strides), read.offset, read.computed)
+        for read in problem.all_reads
+        if streams[read.stream].buffer == number
+    ]
+    return verification.span(problem, accesses)
+
+
+def output_span(problem: Problem, number: int) -> tuple[int, int]:
+    """The lowest and the highest address that a problem writes in an output."""
+    accesses = [
+        (verification.numbers(write.strides), write.offset, ())
+        for write in problem.writes
+        if write.buffer == number
+    ]
+    return verification.span(problem, accesses)
+
+
+def guarded_outputs(problem: Problem) -> list[Flat]:
+    """Memory for a problem's outputs, between elements that must stay as they are."""
+    outputs: list[Flat] = []
+    for number, dtype in enumerate(problem.outputs):
+        low, high = output_span(problem, number)
+        memory = aligned_empty((high - low + 1 + 2 * _GUARD,), dtype)
+        outputs.append(Flat(memory, _GUARD - low))
+    return outputs
+
+
+def poison(outputs: Sequence[Flat]) -> None:
+    """Fills guarded outputs with a pattern that no kernel computes."""
+    for flat in outputs:
+        flat.fill(_poison(flat))
+
+
+def wrote_outside(outputs: Sequence[Flat]) -> bool:
+    """Whether something was written to the guards of poisoned outputs."""
+    return any(bool(np.any(flat.ends(_GUARD) != _poison(flat))) for flat in outputs)
 
 
 class Arena:
@@ -28,31 +71,15 @@ class Arena:
         self.problem = problem
         rng = np.random.default_rng(seed)
         self.inputs = [self._input(number, rng) for number in range(len(problem.inputs))]
-        self.outputs = [self._output(number) for number in range(len(problem.outputs))]
+        self.outputs = guarded_outputs(problem)
         self.expected = verification.expected(problem, self.inputs, rng)
         self.whole: list[Any] | None = None
 
     def _input(self, number: int, rng: np.random.Generator) -> Flat:
-        streams = self.problem.streams
-        accesses = [
-            (verification.numbers(streams[read.stream].strides), read.offset, read.computed)
-            for read in self.problem.all_reads
-            if streams[read.stream].buffer == number
-        ]
-        low, high = verification.span(self.problem, accesses)
+        low, high = input_span(self.problem, number)
         memory = aligned_empty((high - low + 1,), self.problem.inputs[number])
         memory[:] = verification.random_values(rng, memory.dtype, len(memory))
         return Flat(memory, -low)
-
-    def _output(self, number: int) -> Flat:
-        accesses = [
-            (verification.numbers(write.strides), write.offset, ())
-            for write in self.problem.writes
-            if write.buffer == number
-        ]
-        low, high = verification.span(self.problem, accesses)
-        dtype = self.problem.outputs[number]
-        return Flat(aligned_empty((high - low + 1 + 2 * _GUARD,), dtype), _GUARD - low)
 
     def run_of(self, program: Any) -> Callable[[], None]:
         """A run of a program on the inputs and outputs."""
@@ -60,14 +87,12 @@ class Arena:
 
     def poison(self) -> None:
         """Fills the outputs with a pattern that no kernel computes."""
-        for flat in self.outputs:
-            flat.fill(_poison(flat))
+        poison(self.outputs)
 
     def wrong(self) -> str:
         """What is wrong with the outputs, or an empty string."""
-        for flat in self.outputs:
-            if np.any(flat.ends(_GUARD) != _poison(flat)):
-                return "wrote outside of its output"
+        if wrote_outside(self.outputs):
+            return "wrote outside of its output"
         if self.whole is not None and not self._differs_from_before(self.whole):
             return ""
         if wrong := verification.mismatch(self.problem, self.outputs, self.expected):
@@ -81,9 +106,9 @@ class Arena:
         """Compares all elements with those of the first schedule that passed the reference."""
         for flat, before in zip(self.outputs, whole, strict=True):
             tolerance = 0.0
-            if flat.memory.dtype.kind == "f":
+            if kind_of(flat.memory.dtype) == "f":
                 scale = max(self.expected.scale)
-                tolerance = float(np.finfo(flat.memory.dtype).eps) * 8 * max(1.0, scale)
+                tolerance = epsilon(flat.memory.dtype) * 8 * max(1.0, scale)
                 tolerance += verification.rounding(self.problem, self.expected)
             if self._differs(flat, before, tolerance):
                 return True
@@ -94,7 +119,7 @@ class Arena:
 
 
 def _poison(flat: Flat) -> int:
-    return 0xFF if flat.memory.dtype.kind == "f" else 0xA5
+    return 0xFF if kind_of(flat.memory.dtype) == "f" else 0xA5
 
 
 class CudaArena(Arena):

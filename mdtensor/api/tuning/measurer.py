@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 from mdtensor import cache_eviction
-from mdtensor.api.async_steps import Step
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed
 from mdtensor.autotune.deadline import Deadline
@@ -25,6 +24,7 @@ from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.translate.md_hom import Step
 
 # What the worker processes load to measure and to compile schedules.
 BENCH = "mdtensor.api.tuning.bench_worker:open_bench"
@@ -47,6 +47,55 @@ class TooLateError(TuningError):
     """Nothing can be measured before the deadline."""
 
 
+class Measuring(Protocol):
+    """What a search measures schedules by; see `Measurer`."""
+
+    deadline: Deadline
+
+    @property
+    def ahead(self) -> int:
+        """So many schedules are compiled before the first of them is measured."""
+        ...
+
+    @property
+    def apart(self) -> bool:
+        """Whether nothing compiles while something is measured."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be measured."""
+        ...
+
+    def begin(self, problem: Problem) -> None:
+        """From now on, schedules are those of this problem."""
+        ...
+
+    def opened(self) -> None:
+        """Waits until something can be measured; TooLateError where that takes too long."""
+        ...
+
+    def prepare(self, schedule: Schedule) -> Future[Any] | None:
+        """Has a schedule compiled that will be measured later; None where there is no need."""
+        ...
+
+    def trial(self, schedule: Schedule, best: float | None) -> Trial:
+        """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        ...
+
+    def costs(self, schedule: Schedule) -> Mapping[str, float]:
+        """What a schedule costs by every objective that was measured."""
+        ...
+
+    def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
+        """The first of each program."""
+        ...
+
+    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+        """Seconds of schedules that take turns."""
+        ...
+
+
 class Measurer(Closing):
     """Measures schedules on the device of an engine; its processes serve problem after problem.
 
@@ -55,7 +104,13 @@ class Measurer(Closing):
     `apart` tells that none are compiled while one is measured, since they share the processor.
     """
 
-    def __init__(self, engine: Engine, device: str | None, budget: float = math.inf) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        device: str | None,
+        budget: float = math.inf,
+        objectives: Sequence[str] = ("time",),
+    ) -> None:
         self._payload = {"device": device, "arrays": engine.device.arrays}
         self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
         # Of what is measured now. What was not begun by then is not; see `TooLateError`.
@@ -87,6 +142,9 @@ class Measurer(Closing):
         # Several schedules may be one program, which is measured once.
         self._programs: dict[Schedule, str] = {}
         self._trials: dict[str, Trial] = {}
+        # What programs cost besides, by objective.
+        self._objectives = tuple(objectives)
+        self._costs: dict[str, dict[str, float]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mdtensor-bench")
         self._opening: Future[Any] | None = None
 
@@ -100,6 +158,7 @@ class Measurer(Closing):
         self._timed.clear()
         self._programs.clear()
         self._trials.clear()
+        self._costs.clear()
 
     @property
     def is_open(self) -> bool:
@@ -128,7 +187,9 @@ class Measurer(Closing):
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
         """Has a schedule compiled that will be measured later; None where the device compiles."""
         if self._crew is not None and schedule not in self._compiled:
-            request = {"problem": self._problem, "schedule": schedule.to_json()}
+            afresh = "compile_time" in self._objectives
+            text = schedule.to_json()
+            request = {"problem": self._problem, "schedule": text, "afresh": afresh}
             future = self._crew.submit(request, self._compile_seconds)
             self._compiled[schedule] = future
             self._pending.add(future)
@@ -166,9 +227,12 @@ class Measurer(Closing):
             program = self._programs[schedule] = candidate.get("program", schedule.to_json())
             if (known := self._trials.get(program)) is not None:
                 return known
-            request = {"problem": self._problem, "best": best, **candidate}
+            energy = "energy" in self._objectives
+            request = {"problem": self._problem, "best": best, "energy": energy, **candidate}
             self._quieten()
-            trial = self._trials[program] = _trial(self._worker.call(request, TRIAL_SECONDS))
+            reply = self._worker.call(request, TRIAL_SECONDS)
+            trial = self._trials[program] = _trial(reply)
+            self._costs[program] = _costs({**candidate, **reply}, trial)
         except WorkerTimeout as error:
             return Trial("timeout", detail=str(error))
         except WorkerError as error:
@@ -177,6 +241,10 @@ class Measurer(Closing):
             self._compiled.pop(schedule, None)
         self._remember(schedule)
         return trial
+
+    def costs(self, schedule: Schedule) -> Mapping[str, float]:
+        """What a schedule costs by every objective that was measured; nothing before its trial."""
+        return self._costs.get(self._programs.get(schedule, ""), {})
 
     def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
         """The first of each program, as far as they were measured here."""
@@ -241,6 +309,11 @@ class Measurer(Closing):
         self._worker.close()
         if self._folder is not None:
             self._folder.cleanup()
+
+
+def _costs(reply: Mapping[str, Any], trial: Trial) -> dict[str, float]:
+    costs = {name: reply[name] for name in ("compile_time", "scratch", "energy") if name in reply}
+    return {"time": trial.cost, **costs} if trial.status == "ok" else {}
 
 
 def _trial(reply: Mapping[str, Any]) -> Trial:

@@ -7,17 +7,28 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.stored_schedules import with_schedules
-from mdtensor.api.tuning.measurer import Measurer, TooLateError
+from mdtensor.api.tuning.favourites import favourites
+from mdtensor.api.tuning.first_schedules import RANKED, first_schedules
+from mdtensor.api.tuning.measurer import Measurer, Measuring, TooLateError
+from mdtensor.api.tuning.search_options import (
+    TIME_ONLY,
+    SearchOptions,
+    Tradeoff,
+    front_of,
+    scalar_cost,
+)
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.search import abort_conditions as conditions
+from mdtensor.autotune.search.abort_conditions import Condition
 from mdtensor.autotune.search.descent import descended
 from mdtensor.autotune.search.search import SearchOutcome, search
 from mdtensor.autotune.search.surrogate import Learned
@@ -25,21 +36,21 @@ from mdtensor.autotune.search.techniques import MEMBERS, Bandit, MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Space
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.autotune.worker.worker import WorkerError
-from mdtensor.lower.gpu.cost.gpu_cost import least_seconds
+from mdtensor.dataclass import dataclass
+from mdtensor.lower.gpu.base.gpu_cost import least_seconds
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.problem.work import bytes_moved
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import broken_rule, estimated, ranked
+from mdtensor.lower.search.fixed_values import Fixed
 from mdtensor.lower.search.schedule_space import configuration_from, parameters_of, schedule_from
 
+USUAL = SearchOptions()
 # Schedules with an estimate this much above that of the best one are not measured.
 HOPELESS = 4.0
 _SAMPLES = 600
 _REMEMBERED = 1024  # estimates
-_RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
-# One of each kind is among them, if its estimate is at most this many times the best.
-_NEAR = 2.0
 _SEEDS_SAMPLED = 10
 _SEEDS_FORESEEN = 12
 # Of the cost model's next favourites, those that a technique weighs which learns how far it errs.
@@ -76,13 +87,20 @@ class _Best:
     estimate: float = math.inf
 
 
-class _Candidates:
+class Candidates:
     """The schedules of one problem, which are prepared and measured."""
 
-    def __init__(self, engine: Engine, problem: Problem, measurer: Measurer) -> None:
+    def __init__(
+        self, engine: Engine, problem: Problem, measurer: Measuring, options: SearchOptions
+    ) -> None:
         self.engine = engine
         self.problem = problem
         self.measurer = measurer
+        self.options = options
+        self.fixed = Fixed.of(problem, options.fixed)
+        # How far the search has come, for conditions to end it.
+        self.reached = conditions.Progress(0)
+        self._began = time.monotonic()
         self.key = problem_key(problem)
         self.best = _Best()
         self.space: Space | None = None
@@ -95,7 +113,7 @@ class _Candidates:
     def make_space(self) -> None:
         """Makes the space of all schedules, unless that takes too much of the time left."""
         deadline = self.measurer.deadline
-        if self.space is not None or deadline.left < _WORTH_SPACE:
+        if self.space is not None or (deadline.left < _WORTH_SPACE and not self.fixed):
             return
         making = deadline.within(_MAKING_SHARE * deadline.left)
 
@@ -104,8 +122,30 @@ class _Candidates:
                 raise TooLateError("the space takes too long to make")
 
         with suppress(TooLateError):
-            parameters = parameters_of(self.problem, self.engine.target)
+            parameters = self.fixed.narrowed(parameters_of(self.problem, self.engine.target))
             self.space = Space(parameters, on_node=fail_if_late)
+            self.reached.space_size = self.space.size
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the condition to end the search holds."""
+        self.reached.elapsed = time.monotonic() - self._began
+        return self.options.abort is not None and self.options.abort.holds(self.reached)
+
+    def cost_of(self, configuration: Configuration, trial: Trial) -> float:
+        """What a trial costs, as techniques are told it: its time, unless other things count."""
+        if self.options.by_time or trial.cost == math.inf:
+            return trial.cost
+        costs = self.measurer.costs(self.schedule_of(configuration))
+        return scalar_cost(costs, self.options.objectives)
+
+    def tradeoff(self, schedule: Schedule, seconds: float | None = None) -> Tradeoff:
+        """What was measured of a schedule; `seconds` are better ones than those of its trial."""
+        known = self.tried.get(schedule)
+        time = {} if known is None or known.cost == math.inf else {"time": known.cost}
+        better = {} if seconds is None else {"time": seconds}
+        costs = {**time, **self.measurer.costs(schedule), **better}
+        return Tradeoff(schedule.describe(self.problem), costs)
 
     def can_run(self, schedule: Schedule) -> bool:
         """Whether the device can run a schedule, as far as the rules say."""
@@ -125,7 +165,9 @@ class _Candidates:
         """Why a schedule is not worth compiling, or an empty string."""
         target = self.engine.target
         expected, reason = self._estimate(schedule)
-        if reason or self.best.seconds is None:
+        if not reason and not self.fixed.hold(schedule):
+            return f"it does not have {self.fixed}"
+        if reason or self.best.seconds is None or not self.options.by_time:
             return reason
         if target.kind == "gpu" and not schedule.resident:  # of which the cost model knows little
             least = least_seconds(self.problem, schedule, target)
@@ -168,43 +210,64 @@ class _Candidates:
 
     def measure_anyway(self, schedule: Schedule) -> Trial:
         """The same without asking whether it can be worth it."""
-        trial = self.tried[schedule] = self.measurer.trial(schedule, self.best.seconds)
+        best = self.best.seconds if self.options.by_time else None
+        trial = self.measurer.trial(schedule, best)
         text = schedule.to_json()
         self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
-        if trial.cost < (math.inf if self.best.seconds is None else self.best.seconds):
+        self.take(schedule, trial)
+        return trial
+
+    def take(self, schedule: Schedule, trial: Trial) -> None:
+        """Takes what was found, by whoever measured it."""
+        self.tried[schedule] = trial
+        self.reached.add(trial.cost, time.monotonic() - self._began)
+        slower = self.best.seconds is not None and trial.cost >= self.best.seconds
+        if trial.cost < math.inf and not slower and self.fixed.hold(schedule):
             expected = estimated(self.problem, schedule, self.engine.target)
             self.best = _Best(trial.cost, expected)
-        return trial
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found: the winner's seconds and, beside it, those of what runs untuned."""
+    """What a search found: the winner's seconds and, beside it, those of what runs untuned.
+
+    `front` is the best of what was asked for, and what others are better in.
+    """
 
     outcome: SearchOutcome
     seconds: float | None = None
     untuned: float | None = None
+    front: tuple[Tradeoff, ...] = ()
 
 
 def searched(
-    engine: Engine, problem: Problem, deadline: Deadline, progress: Progress, measurer: Measurer
+    engine: Engine,
+    problem: Problem,
+    deadline: Deadline,
+    progress: Progress,
+    measurer: Measurer,
+    options: SearchOptions = USUAL,
 ) -> Found:
     """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
 
     What is taken untuned is measured, however late it is; then what the cost model favours; where
-    time is left, the space of all schedules is searched.
+    time is left, the space of all schedules is searched. Where `options` fix values, what has
+    others is measured only as what a winner has to beat.
     """
     started = time.monotonic()
     measurer.deadline = deadline
-    candidates = _Candidates(engine, problem, measurer)
+    candidates = Candidates(engine, problem, measurer, options)
     untuned = engine.untuned(problem).schedule
     ranking_time = deadline.within(_RANKING_SHARE * deadline.left)
     ranking = ranked(problem, engine.target, enough=lambda: ranking_time.is_over)
-    first = list(dict.fromkeys((untuned, *_first_schedules(engine, problem, ranking))))
+    if candidates.fixed:
+        candidates.make_space()
+    first = list(dict.fromkeys((untuned, *first_candidates(candidates, ranking))))
     for schedule in (*first[1 : measurer.ahead + 1], untuned):
         candidates.prepare_schedule(schedule)
     before = _trials_before(candidates)
-    candidates.tried.update(before)
+    if options.by_time:  # the store keeps nothing else of them
+        candidates.tried.update(before)
     if not measurer.is_open:
         candidates.make_space()
     budget = deadline.left
@@ -221,16 +284,25 @@ def searched(
     if deadline.left > kept:
         candidates.make_space()
     if candidates.space is not None and deadline.left > kept:
-        outcome = _searched_space(
+        outcome = searched_space(
             candidates, candidates.space, ranking, first, tried, kept, progress
         )
     new = _by_schedule(candidates, outcome.trials, tried)
     outcome = replace(outcome, trials=(*made, *new.values()))
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
-    rivals = _rivals(candidates, trials, {untuned, *first[1:2]})
+    if options.objectives[0] != "time":
+        return _kept_by_objective(candidates, trials, untuned, Found(outcome), started)
+    has_to_beat = {untuned}
+    if options.narrows and (known := engine.winner(problem)) is not None:
+        row, schedule = known
+        trials.setdefault(schedule, Trial("ok", row.seconds))
+        has_to_beat.add(schedule)
+    expected = favourites(ranking, RANKED[engine.target.kind])
+    favoured = [schedule for schedule in expected if schedule != untuned][:1]
+    rivals = _rivals(candidates, trials, {*has_to_beat, *first[1:2], *favoured})
     if not rivals:
         return Found(outcome)
-    schedule, seconds, usual = _confirmed(candidates, rivals, untuned)
+    schedule, seconds, usual, confirmed = _confirmed(candidates, rivals, untuned)
     engine.store.set_winner(
         candidates.key,
         engine.environment,
@@ -240,11 +312,57 @@ def searched(
         search_seconds=time.monotonic() - started,
         confirmed=not outcome.interrupted and len(rivals) > 1,
     )
-    return Found(outcome, seconds, usual)
+    if usual is not None:
+        text = untuned.to_json()
+        engine.store.keep_untuned(candidates.key, engine.environment, text, usual)
+    return Found(outcome, seconds, usual, _front(candidates, trials, confirmed))
+
+
+def _front(
+    candidates: Candidates,
+    trials: Mapping[Schedule, Trial],
+    confirmed: Mapping[Schedule, float | None] = MappingProxyType({}),
+) -> tuple[Tradeoff, ...]:
+    """The schedules that were asked for, and are beaten by no other in all objectives."""
+    asked = [schedule for schedule in trials if candidates.fixed.hold(schedule)]
+    if (objectives := candidates.options.objectives) == TIME_ONLY and confirmed:
+        asked = [schedule for schedule in asked if confirmed.get(schedule) is not None] or asked
+    points = (candidates.tradeoff(schedule, confirmed.get(schedule)) for schedule in asked)
+    return front_of(points, objectives)
+
+
+def _kept_by_objective(
+    candidates: Candidates,
+    trials: Mapping[Schedule, Trial],
+    untuned: Schedule,
+    found: Found,
+    started: float,
+) -> Found:
+    """Keeps what is best by the objectives in order, and by time where these are equal."""
+    objectives = (*candidates.options.objectives, "time")
+    ranking: list[tuple[tuple[float, ...], Schedule]] = []
+    for schedule, trial in trials.items():
+        costs = candidates.measurer.costs(schedule)
+        if trial.status == "ok" and candidates.fixed.hold(schedule):
+            ranking.append((tuple(costs.get(name, math.inf) for name in objectives), schedule))
+    if not ranking:
+        return found
+    costs, schedule = min(ranking, key=lambda pair: pair[0])
+    candidates.engine.store.set_winner(
+        candidates.key,
+        candidates.engine.environment,
+        schedule.to_json(),
+        seconds=costs[-1],
+        trials=len(trials),
+        search_seconds=time.monotonic() - started,
+        confirmed=False,
+    )
+    usual = trials[untuned].seconds if untuned in trials else None
+    return replace(found, seconds=costs[-1], untuned=usual, front=_front(candidates, trials))
 
 
 def _measure_first(
-    candidates: _Candidates,
+    candidates: Candidates,
     first: Sequence[Schedule],
     made: list[Measured],
     progress: Progress,
@@ -255,7 +373,9 @@ def _measure_first(
     candidates.engine.settle(min(_SETTLE, _SETTLE_SHARE * budget))
     candidates.measurer.opened()
     for number, schedule in enumerate(first):
-        if number and deadline.left <= _kept_for_confirming(candidates, budget):
+        if number and (
+            candidates.is_enough or deadline.left <= _kept_for_confirming(candidates, budget)
+        ):
             return
         if number and schedule in candidates.tried:
             continue
@@ -266,8 +386,8 @@ def _measure_first(
         progress(made[-1])
 
 
-def _searched_space(
-    candidates: _Candidates,
+def searched_space(
+    candidates: Candidates,
     space: Space,
     ranking: Sequence[tuple[float, Schedule]],
     first: Sequence[Schedule],
@@ -276,7 +396,7 @@ def _searched_space(
     progress: Progress,
 ) -> SearchOutcome:
     """What a search finds among all schedules, in the time but for what is `kept`."""
-    measurer = candidates.measurer
+    measurer, options = candidates.measurer, candidates.options
     seeds = [configuration_from(candidates.problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds)
     return search(
@@ -286,17 +406,19 @@ def _searched_space(
         known=_placed(candidates, space, tried.items()),
         budget_s=measurer.deadline.left - kept,
         on_trial=progress,
+        abort=Condition("enough", lambda _: candidates.is_enough),
+        cost=candidates.cost_of,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
         apart=measurer.apart,
         expected=candidates.expected,
-        draws=_DRAWS[candidates.engine.target.kind],
-        technique=_technique(candidates, ranking),
+        draws=_DRAWS[candidates.engine.target.kind] if options.technique is None else 1,
+        technique=options.technique or _technique(candidates, ranking),
     )
 
 
 def _by_schedule(
-    candidates: _Candidates, trials: Iterable[Measured], earlier: Collection[Schedule]
+    candidates: Candidates, trials: Iterable[Measured], earlier: Collection[Schedule]
 ) -> dict[Schedule, Measured]:
     """New trials, each schedule once, even if it is in several places of the space."""
     new: dict[Schedule, Measured] = {}
@@ -308,12 +430,12 @@ def _by_schedule(
 
 
 def _rivals(
-    candidates: _Candidates, trials: Mapping[Schedule, Trial], always: Collection[Schedule]
+    candidates: Candidates, trials: Mapping[Schedule, Trial], always: Collection[Schedule]
 ) -> list[tuple[Schedule, Trial]]:
     """The fastest few that differ, the best first, and those that are compared `always`.
 
-    These are what is taken untuned, so that nothing becomes slower, and what the model takes for
-    the best, whose one trial may have met a slow moment.
+    These are what is taken untuned, so that nothing becomes slower, and what is taken for the best
+    by a near shape's winner and by the model, whose one trial may have met a slow moment.
     """
     found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
     found.sort(key=lambda pair: pair[1].cost)
@@ -326,7 +448,7 @@ def _rivals(
     return [pair for pair in found if pair[0] in always or pair[0] in fastest]
 
 
-def _technique(candidates: _Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
+def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
     """All techniques by turns; where a minute has many trials, one that learns is among them."""
     count = _WEIGHED[candidates.engine.target.kind]
     if not count:
@@ -340,7 +462,7 @@ def _technique(candidates: _Candidates, ranking: Sequence[tuple[float, Schedule]
     return lambda space, rng: Bandit(space, rng, {"learned": learned, **MEMBERS})
 
 
-def _kept_for_confirming(candidates: _Candidates, budget: float) -> float:
+def _kept_for_confirming(candidates: Candidates, budget: float) -> float:
     """The seconds of a budget in which the best few take turns."""
     share, best = budget * _CONFIRM_SHARE, candidates.best.seconds
     if candidates.engine.target.kind == "gpu" or best is None:
@@ -348,7 +470,7 @@ def _kept_for_confirming(candidates: _Candidates, budget: float) -> float:
     return min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
 
 
-def _trials_before(candidates: _Candidates) -> dict[Schedule, Trial]:
+def _trials_before(candidates: Candidates) -> dict[Schedule, Trial]:
     """Trials of earlier searches on this device, from which this one goes on."""
     engine = candidates.engine
     rows = engine.store.trials(candidates.key, engine.environment)
@@ -356,48 +478,45 @@ def _trials_before(candidates: _Candidates) -> dict[Schedule, Trial]:
         schedule: Trial(row.status, row.seconds, row.spread, row.detail)
         for row, schedule in with_schedules(candidates.problem, rows)
     }
-    return {schedule: trial for schedule, trial in found.items() if candidates.can_run(schedule)}
+    return {
+        schedule: trial
+        for schedule, trial in found.items()
+        if candidates.can_run(schedule) and candidates.fixed.hold(schedule)
+    }
 
 
 def _placed(
-    candidates: _Candidates, space: Space, trials: Iterable[tuple[Schedule, Trial]]
+    candidates: Candidates, space: Space, trials: Iterable[tuple[Schedule, Trial]]
 ) -> list[tuple[Configuration, Trial]]:
     """The trials of schedules that the space holds, and where."""
     placed = ((candidates.place_of(space, schedule), trial) for schedule, trial in trials)
     return [(place, trial) for place, trial in placed if place is not None]
 
 
-def _first_schedules(
-    engine: Engine, problem: Problem, ranking: Sequence[tuple[float, Schedule]]
+def first_candidates(
+    candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]
 ) -> list[Schedule]:
-    """Where the search starts: other environments' winners, and what the cost model favours."""
-    hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
-    schedules = [schedule for _, schedule in with_schedules(problem, hints)]
-    return [*schedules, *_favourites(ranking, _RANKED[engine.target.kind])]
+    """Where the search starts; where values are fixed, what has them and is nearest to that."""
+    schedules = first_schedules(candidates.engine, candidates.problem, ranking)
+    if not candidates.fixed:
+        return schedules
+    return [fitting for each in schedules if (fitting := _fitted(candidates, each)) is not None]
 
 
-def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[Schedule]:
-    """The cost model's best schedules, the first of every kind before others of the same.
-
-    What the model thinks of kinds, such as stores that bypass the caches, may be wrong by a
-    constant; a search that met none of a kind among its first schedules seldom came to it later.
-    """
-    kinds: dict[tuple[object, ...], Schedule] = {}
-    for seconds, schedule in ranking:
-        if seconds <= _NEAR * ranking[0][0]:
-            rows = (
-                schedule.peel and math.prod(schedule.registers) > schedule.registers[schedule.lane]
-            )
-            past = schedule.streaming, schedule.peel, rows, schedule.ahead > 0, schedule.results
-            shared = any(schedule.threads[d] > 1 for d in schedule.reduce_order)
-            kinds.setdefault((schedule.lane, *past, any(schedule.staged), shared), schedule)
-    first = list(kinds.values())[: count // 2]
-    others = (schedule for _, schedule in ranking if schedule not in first)
-    return [*first, *islice(others, count - len(first))]
+def _fitted(candidates: Candidates, schedule: Schedule) -> Schedule | None:
+    """A schedule with the fixed values that is near to another; None where none was found."""
+    if candidates.fixed.hold(schedule):
+        return schedule
+    if candidates.space is None or not candidates.space:
+        return None
+    wanted = configuration_from(candidates.problem, schedule)
+    nearest = candidates.space.nearest(wanted, Random(0))
+    found = None if nearest is None else candidates.schedule_of(nearest)
+    return found if found is not None and candidates.fixed.hold(found) else None
 
 
 def _foreseen(
-    candidates: _Candidates, space: Space, favourites: Sequence[Configuration]
+    candidates: Candidates, space: Space, favourites: Sequence[Configuration]
 ) -> list[Configuration]:
     """The best by the cost model: of many configurations, and downhill from some favourites."""
     rng, kind = Random(0), candidates.engine.target.kind
@@ -413,7 +532,7 @@ def _foreseen(
     evaluations = min(_DESCENT[kind], int(_DESCENT_RATE * budget))
     if not evaluations or not space:
         return sampled
-    starts = [*favourites[-_RANKED[kind] :][:_BEGINNINGS], *sampled[:_BEGINNINGS]]
+    starts = [*favourites[-RANKED[kind] :][:_BEGINNINGS], *sampled[:_BEGINNINGS]]
 
     def tile(configuration: Configuration) -> object:
         schedule = candidates.schedule_of(configuration)
@@ -425,22 +544,22 @@ def _foreseen(
 
 
 def _confirmed(
-    candidates: _Candidates, ranking: Sequence[tuple[Schedule, Trial]], untuned: Schedule
-) -> tuple[Schedule, float, float | None]:
+    candidates: Candidates, ranking: Sequence[tuple[Schedule, Trial]], untuned: Schedule
+) -> tuple[Schedule, float, float | None, dict[Schedule, float | None]]:
     """The best of the first few when they take turns; the first where that cannot be done.
 
-    Its seconds, and those of what is taken untuned. Whatever the cost model expects, none that is
-    slower than that.
+    Its seconds, those of what is taken untuned, and of all that took turns. Whatever the cost
+    model expects, none that is slower than that.
     """
     first, trial = ranking[0]
     schedules = [schedule for schedule, _ in ranking]
     usual = next((other.seconds for schedule, other in ranking if schedule == untuned), None)
     if candidates.measurer.deadline.is_over:
-        return first, trial.cost, usual
+        return first, trial.cost, usual, {}
     try:
         times = candidates.measurer.by_turns(schedules)
     except (WorkerError, KeyboardInterrupt):
-        return first, trial.cost, usual
+        return first, trial.cost, usual, {}
     problem, target = candidates.problem, candidates.engine.target
     in_memory = target.kind == "cpu" and bytes_moved(problem) > target.l3_bytes
     confirmed = dict(zip(schedules, times, strict=True))
@@ -451,6 +570,6 @@ def _confirmed(
             expected = estimated(problem, schedule, target) if in_memory else 1.0
             found.append((seconds * expected**_TRUST, seconds, schedule))
     if not found:
-        return first, trial.cost, usual
+        return first, trial.cost, usual, confirmed
     _, seconds, schedule = min(found, key=lambda entry: entry[0])
-    return schedule, seconds, usual
+    return schedule, seconds, usual, confirmed

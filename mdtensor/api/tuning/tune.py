@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mdtensor.api.arrays.device_scope import at
@@ -14,13 +14,17 @@ from mdtensor.api.engine.tuning_mode import Recorded, Recording, Steps
 from mdtensor.api.tuning.call_search import keep_what_is_fastest
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.api.tuning.schedule_search import searched
+from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.api.tuning.tuning_report import TuningReport, TuningReports
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.search.abort_conditions import Condition
+from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError, shown
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.problem.work import bytes_moved, flops
+from mdtensor.options import flag, is_iterable
 
 # Of a budget, what is shared evenly, and what confirming calls of several programs may take.
 _EVENLY = 0.25
@@ -39,6 +43,10 @@ def tune(
     *,
     quiet: bool = False,
     again: bool = False,
+    technique: str | MakeTechnique | None = None,
+    abort: Condition | None = None,
+    fixed: Mapping[str, object] | None = None,
+    objective: str | Sequence[str] = "time",
 ) -> TuningReports:
     """Tunes what was recorded, within a budget for all of it together.
 
@@ -55,7 +63,15 @@ def tune(
     keeps what was measured. Results are in the store when this returns; the reports are in the
     order of what was recorded, and printed with numbers and a summary.
 
-    Raises TuningError for what was not recorded, and for a budget that is no time.
+    `technique` is one of `mdtensor.tuner.TECHNIQUES`, `abort` a condition of `mdtensor.tuner` that
+    ends the search of each computation before its budget does. `fixed` are values that schedules
+    shall have, by the names of their fields. `objective` is what shall be small, or several, the
+    most important first: "time", "compile_time", "scratch" (bytes), "energy". With either of these
+    two a search is made whether there is a winner or not, and a report's `front` has what was
+    found. Where time comes first, calls never take what is slower than before.
+
+    Raises TuningError for what was not recorded, for a budget that is no time, and for names and
+    values that searches do not have.
 
     >>> import mdtensor, numpy as np
     >>> with mdtensor.tuning("record") as seen:
@@ -65,7 +81,15 @@ def tune(
     ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
     """
     deadline = Deadline(seconds_of(budget))
-    items = _recorded(work)
+    items, again = recorded_items(work), flag("again", again)
+    quiet = flag("quiet", quiet)
+    options = SearchOptions.of(technique, abort, fixed, objective)
+    if options.narrows:
+        again = True
+        for item in items:
+            with at(item.device):
+                engine = registry.engine_for(item.arrays)
+            options.check(engine.problem_of(item.md_hom), engine.target)
     # What is there many times is looked up once.
     found = {id(item): _looked_up(item) for item in {id(item): item for item in items}.values()}
     reports = {n: None if again else found[id(item)][0] for n, item in enumerate(items)}
@@ -76,7 +100,7 @@ def tune(
     )
     calls = _whole_calls([items[n] for n in waiting])
     for_calls = _CALLS_SHARE * deadline.left if calls else 0.0
-    with Measurers(deadline.left) as measurers:
+    with Measurers(deadline.left, options.objectives) as measurers:
         for place, number in enumerate(waiting):
             left = deadline.left - for_calls
             share = left * weights[number] / sum(weights[n] for n in waiting[place:])
@@ -89,7 +113,7 @@ def tune(
             least = _LEAST if place else _LEAST + _START
             own = deadline.within(min(left, max(least, share)))
             with at(items[number].device):
-                report = reports[number] = _tuned(items[number], own, progress, measurers)
+                report = reports[number] = _tuned(items[number], own, progress, measurers, options)
             if report.interrupted:
                 break
         else:
@@ -149,31 +173,33 @@ def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers
         registry.forget()
 
 
-def _recorded(work: Any) -> list[Recorded]:
-    """What is to be tuned, one by one."""
-    items: list[Any] = [*work] if isinstance(work, Iterable) else [work]
-    for item in items:
+def recorded_items(work: Any) -> list[Recorded]:
+    """What was recorded, one by one; TuningError for what was not."""
+    items: list[Recorded] = []
+    several: Iterable[Any] = work if is_iterable(work) else [work]
+    for item in several:
         if not isinstance(item, Recorded):
             raise TuningError(
                 f"{shown(work if isinstance(work, str) else item)} is nothing that was recorded",
                 hint="what `with mdtensor.tuning('record') as seen:` gave; "
                 "a plan is tuned by plan.tune()",
             )
+        items.append(item)
     return items
 
 
 class Measurers(Closing):
     """One measurer for each device, made when first needed, for a budget in all."""
 
-    def __init__(self, budget: float) -> None:
-        self._budget = budget
+    def __init__(self, budget: float, objectives: Sequence[str] = ("time",)) -> None:
+        self._budget, self._objectives = budget, objectives
         self._made: dict[int, Measurer] = {}  # by their engines
 
     def of(self, engine: Engine, arrays: str) -> Measurer:
         """The measurer of an engine's device."""
         if id(engine) not in self._made:
             device = registry.device_name(arrays)
-            self._made[id(engine)] = Measurer(engine, device, self._budget)
+            self._made[id(engine)] = Measurer(engine, device, self._budget, self._objectives)
         return self._made[id(engine)]
 
     def close(self) -> None:
@@ -183,7 +209,11 @@ class Measurers(Closing):
 
 
 def _tuned(
-    item: Recorded, deadline: Deadline, progress: Progress, measurers: Measurers
+    item: Recorded,
+    deadline: Deadline,
+    progress: Progress,
+    measurers: Measurers,
+    options: SearchOptions,
 ) -> TuningReport:
     if deadline.left < _TOO_LITTLE:
         return _left_as_it_is(item)
@@ -192,7 +222,7 @@ def _tuned(
     started = time.monotonic()
     with progress:
         measurer = measurers.of(engine, item.arrays)
-        found = searched(engine, problem, deadline, progress, measurer)
+        found = searched(engine, problem, deadline, progress, measurer, options)
     registry.forget()
     if not found.outcome.interrupted:
         engine.tuned(problem)  # which keeps its program for other processes
@@ -207,4 +237,5 @@ def _tuned(
         found.outcome.interrupted,
         found.untuned,
         item.calls,
+        found.front,
     )

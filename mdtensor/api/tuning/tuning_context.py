@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import Literal, get_args
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, Literal, get_args
 
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.budget import seconds_of
@@ -12,12 +14,13 @@ from mdtensor.api.engine.tuning_mode import Recorded, Recording
 from mdtensor.errors import TuningError, shown
 from mdtensor.options import is_one_of
 
-Mode = Literal["off", "cached", "record", "tune"]
+Mode = Literal["off", "cached", "record", "tune", "online"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+_MOST_SHARE = 0.5
 
 
 @contextmanager
-def tuning(mode: Mode, *, budget: float | str = 30.0) -> Generator[Recording]:
+def tuning(mode: Mode, *, budget: float | str = 30.0, share: float = 0.1) -> Generator[Recording]:
     """Sets the tuning mode for the calls inside.
 
     A mode belongs to its context, as those of `decimal` do: to the thread that enters it, or to the
@@ -31,8 +34,11 @@ def tuning(mode: Mode, *, budget: float | str = 30.0) -> Generator[Recording]:
     - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
     - "tune": a computation without a winner is tuned at its first call, for `budget`:
       seconds, or a text such as "1min". Where a call runs several, it is tuned as a whole.
+    - "online": as "cached", and calls on arrays of NumPy try other kernels besides, which takes
+      at most a `share` of their time, above 0 and up to 0.5. Results are those of the kernels that
+      they would have run anyway; what is better is kept, and taken from then on.
 
-    Raises TuningError for another mode, and for a budget that is no time.
+    Raises TuningError for another mode, a budget that is no time, and a share that is none.
 
     >>> from mdtensor import einsum
     >>> with tuning("record") as seen:
@@ -44,10 +50,39 @@ def tuning(mode: Mode, *, budget: float | str = 30.0) -> Generator[Recording]:
     if not is_one_of(mode, MODES):
         raise TuningError(f"unknown tuning mode {shown(mode)}", hint=f"one of {', '.join(MODES)}")
     seconds = seconds_of(budget)
+    part = _share_of(share)
     recording = Recording()
-    seen = recording if mode == "record" else None
-    with tuning_mode.entered(mode, seen, seconds, _tune if mode == "tune" else None):
+    with _entered(mode, recording, seconds, part):
         yield recording
+
+
+def _entered(
+    mode: Mode, recording: Recording, seconds: float, share: float
+) -> AbstractContextManager[None]:
+    """The mode of a context, with what it does to calls."""
+    if mode == "online":
+        from mdtensor.api.tuning.online.online_mode import watched
+
+        return tuning_mode.entered(mode, watch=partial(watched, share), apart=("online", share))
+    if mode == "record":
+        return tuning_mode.entered(mode, recording)
+    if mode == "tune":
+        return tuning_mode.entered(mode, None, seconds, _tune)
+    return tuning_mode.entered(mode, apart="off" if mode == "off" else None)
+
+
+def _share_of(share: Any) -> float:
+    """The share of calls' time that a search may take; TuningError for anything else."""
+    try:
+        part = math.nan if isinstance(share, bool | str | bytes) else float(share)
+    except (OverflowError, TypeError, ValueError):
+        part = math.nan
+    if not 0 < part <= _MOST_SHARE:  # NaN is none either
+        raise TuningError(
+            f"share {shown(share)} is no part of calls' time that may be spent",
+            hint=f"a number above 0 and up to {_MOST_SHARE}, such as 0.1",
+        )
+    return part
 
 
 def _tune(work: Recorded | Sequence[Recorded], seconds: float) -> None:

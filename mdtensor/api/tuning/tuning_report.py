@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from mdtensor.api.tuning.search_options import Tradeoff
 from mdtensor.autotune.progress import format_time
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import count_of
 
 
@@ -16,7 +17,9 @@ class TuningReport:
 
     Trials made now, the winner's seconds and those of what runs untuned, measured beside it, how
     long it took, and how often the computation was called while it was recorded. One without trials
-    that is not `cached` is one for which the budget had no time.
+    that is not `cached` is one for which the budget had no time. `front` has the schedule that is
+    best by the first objective, and then those that are better by others; where values were fixed,
+    it has these, and calls may have something faster.
     """
 
     label: str
@@ -28,6 +31,7 @@ class TuningReport:
     interrupted: bool
     untuned: float | None = None
     calls: int = 1
+    front: tuple[Tradeoff, ...] = ()
 
     @property
     def gain(self) -> float | None:
@@ -47,7 +51,8 @@ class TuningReport:
             best += f", {self.gain:.2f}x as fast as untuned ({format_time(self.untuned)}),"
         note = ", interrupted" if self.interrupted else ""
         trials = count_of(self.trials, "trial", "trials")
-        return f"{self.label}: {best} after {trials} in {self.elapsed:.0f} s{note}"
+        line = f"{self.label}: {best} after {trials} in {self.elapsed:.0f} s{note}"
+        return "\n".join((line, *(f"  {each}" for each in self.front if len(self.front) > 1)))
 
 
 class TuningReports(list[TuningReport]):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mdtensor.api.tuning.flat_buffer import Flat
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.problem.problem import Computed, Problem, Read
+from mdtensor.specs import epsilon, kind_of
 from mdtensor.translate import reference
 from mdtensor.translate.operations import Values
 from mdtensor.translate.trees import evaluate, evaluated
@@ -74,12 +75,17 @@ def random_values(rng: np.random.Generator, dtype: np.dtype, count: int) -> np.n
     return (rng.random(count, dtype=np.float32) - np.float32(0.5)).astype(dtype)
 
 
-def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+def sampled_points(
+    problem: Problem,
+    rng: np.random.Generator,
+    evaluations: int = _EVALUATIONS,
+    fewest: int = _FEWEST,
+) -> np.ndarray:
     """Indices of the kept dims, one row a point."""
     extents = [problem.extent(d) for d in problem.kept]
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)
-    count = max(_FEWEST, _EVALUATIONS // max(1, reduced * len(problem.reads)))
+    count = max(fewest, evaluations // max(1, reduced * len(problem.reads)))
     flat = np.arange(total) if total <= count else np.unique(rng.integers(0, total, count))
     points = np.stack(np.unravel_index(flat, extents), axis=1) if extents else np.zeros((1, 0), int)
     if total > count:
@@ -91,9 +97,19 @@ def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     return points.astype(np.int64)
 
 
-def expected(problem: Problem, inputs: Sequence[Flat], rng: np.random.Generator) -> Expected:
-    """The reference at sampled points of the outputs; along a scanned dim, everywhere."""
-    points = sampled_points(problem, rng)
+def expected(
+    problem: Problem,
+    inputs: Sequence[Flat],
+    rng: np.random.Generator,
+    evaluations: int = _EVALUATIONS,
+    fewest: int = _FEWEST,
+) -> Expected:
+    """The reference at sampled points of the outputs; along a scanned dim, everywhere.
+
+    The points are as many as take so many `evaluations` of the scalar function, and the `fewest`
+    at least, beside some corners.
+    """
+    points = sampled_points(problem, rng, evaluations, fewest)
     extents = [problem.extent(d) for d in problem.contracted]
     grid = np.indices(extents).reshape(len(extents), -1) if extents else np.zeros((0, 1), int)
     rows = max(1, _CHUNK // grid.shape[1])
@@ -131,7 +147,7 @@ def _evaluate(
     for read in problem.reads:
         params.append(_read(problem, inputs, read, points, grid, params, indices))
     results = [np.asarray(r) for r in evaluated(problem.scalar.results, params, indices)]
-    results = [np.broadcast_to(r, shape) for r in results]
+    results = [np.broadcast_to(r, shape) for r in _inside(problem, results, params, indices)]
     scale = [_magnitude(r) for r in results]
     operator = problem.operator
     if operator is not None and problem.scanned >= 0:
@@ -147,10 +163,34 @@ def _evaluate(
     ]
     done = [np.asarray(r) for r in evaluated(problem.finish.function.results, params, indices)]
     shape = (len(points), grid.shape[1])
-    largest = max(
-        1.0, *scale, *(float(np.abs(np.asarray(p, np.float64)).max(initial=0)) for p in params)
-    )
+    largest = max(1.0, *scale, *(largest_finite(np.asarray(p, np.float64)) for p in params))
     return [np.broadcast_to(r, shape) for r in done], [largest] * len(done)
+
+
+def _inside(
+    problem: Problem,
+    results: Sequence[np.ndarray],
+    params: Sequence[Values],
+    indices: dict[str, Values],
+) -> list[np.ndarray]:
+    """The results inside of the ranges that arrays tell, and the operator's identity outside."""
+    bounds = problem.bounds
+    if bounds is None:
+        return [*results]
+    assert problem.operator is not None and problem.operator.identity is not None
+    ends = evaluated((bounds.begin, bounds.end), params, indices)
+    begin, end = (np.asarray(side, np.int64) for side in ends)
+    index = np.asarray(indices[problem.labels[bounds.dim]], np.int64)
+    counts = (begin <= index) & (index < end)
+    return [
+        np.where(counts, result, value)
+        for result, value in zip(results, problem.operator.identity, strict=True)
+    ]
+
+
+def largest_finite(values: np.ndarray) -> float:
+    """The largest finite magnitude, by which errors of finite results are judged."""
+    return float(np.nan_to_num(np.abs(values), posinf=0.0).max(initial=0))
 
 
 def _magnitude(values: np.ndarray) -> float:
@@ -209,7 +249,7 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
     ):
         flat = outputs[write.buffer]
         got = flat.at(addresses)
-        if got.dtype.kind not in "fc":
+        if kind_of(got.dtype) not in "fc":
             wrong = np.flatnonzero(got != values.astype(got.dtype))
             if len(wrong):
                 first = wrong[0]
@@ -217,11 +257,12 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
                     f"{len(wrong)} of {len(got)} values differ: {got[first]} is not {values[first]}"
                 )
             continue
-        resolution = float(np.finfo(computed).eps) if computed.kind == "f" else 0.0
+        resolution = epsilon(computed) if kind_of(computed) == "f" else 0.0
         tolerance = resolution * (4 + math.sqrt(terms)) * scale + rounded
-        tolerance += float(np.finfo(got.dtype).eps) * float(np.abs(values).max(initial=0)) * 2
+        tolerance += epsilon(got.dtype) * largest_finite(values) * 2
         with np.errstate(invalid="ignore"):
             error = np.abs(got.astype(np.float64) - values)
         if not np.all((error <= tolerance) | (got == values) | (np.isnan(got) & np.isnan(values))):
-            return f"error {np.nanmax(error):.3g} exceeds {tolerance:.3g} (or a value is missing)"
+            largest = np.fmax.reduce(error, initial=0.0)  # without warnings, whatever there is
+            return f"error {largest:.3g} exceeds {tolerance:.3g} (or a value is missing)"
     return ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdtensor.autotune.space.space import Space
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.schedule.parameter import Value
 from mdtensor.originals import original
 

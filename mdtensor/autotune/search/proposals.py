@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
-from mdtensor.autotune.search.techniques import TECHNIQUES, MakeTechnique, Technique
+from mdtensor.autotune.search.named_techniques import TECHNIQUES
+from mdtensor.autotune.search.techniques import MakeTechnique, Technique
 from mdtensor.autotune.space.space import Expected, Space
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError
 
 # Who proposes, and the index of the configuration.
@@ -20,20 +21,15 @@ Costs: TypeAlias = dict[int, float | None]
 MAX_REPEATS = 50
 
 
-def technique_named(
-    technique: str | MakeTechnique,
-    space: Space,
-    rng: Random,
-    techniques: Mapping[str, MakeTechnique] = TECHNIQUES,
-) -> Technique:
-    """The technique of that name for a space; `TuningError` lists the names if there is none."""
+def technique_named(technique: str | MakeTechnique) -> MakeTechnique:
+    """What makes the technique of that name; `TuningError` lists the names if there is none."""
     if not isinstance(technique, str):
-        return technique(space, rng)
-    if technique not in techniques:
+        return technique
+    if technique not in TECHNIQUES:
         raise TuningError(
-            f"unknown search technique {technique!r}", hint=f"one of {', '.join(techniques)}"
+            f"unknown search technique {technique!r}", hint=f"one of {', '.join(TECHNIQUES)}"
         )
-    return techniques[technique](space, rng)
+    return TECHNIQUES[technique]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import Any, Literal, TypeAlias
 
+from mdtensor.autotune.search.abort_conditions import Condition, Progress
 from mdtensor.autotune.search.proposals import (
     Costs,
     Proposal,
@@ -21,10 +21,11 @@ from mdtensor.autotune.search.proposals import (
 from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Expected, Space
 from mdtensor.autotune.trial import Measured, Trial
+from mdtensor.dataclass import dataclass
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
 Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
-Stopped: TypeAlias = Literal["budget", "max_trials", "abort", "exhausted", "interrupted"]
+Stopped: TypeAlias = Literal["budget", "abort", "exhausted", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,11 @@ def search(
     seeds: Iterable[Mapping[str, object]] = (),
     known: Iterable[tuple[Mapping[str, object], Trial]] = (),
     budget_s: float,
-    max_trials: int | None = None,
+    abort: Condition | None = None,
     technique: str | MakeTechnique = "bandit",
     rng_seed: int = 0,
     on_trial: Callable[[Measured], None] | None = None,
+    cost: Callable[[Configuration, Trial], float] = lambda _, trial: trial.cost,
     prepare: Prepare | None = None,
     ahead: int = 0,
     apart: bool = False,
@@ -74,9 +76,11 @@ def search(
 
     The seeds are measured first, in order; one that is not in the space stands for the nearest
     that is. No configuration is measured twice, nor are those of `known`, whose trials the
-    technique learns from but which are not part of the outcome. The budget is checked before each
-    measurement: the one under way is finished. Ctrl-C ends the search and returns what was
-    measured.
+    technique learns from but which are not part of the outcome. The budget, and the condition to
+    `abort`, are checked before each measurement: the one under way is finished. Ctrl-C ends the
+    search and returns what was measured.
+
+    Techniques are told the `cost` of what was measured, which is its time where nobody says.
 
     So many configurations as `ahead` says are proposed before the first of them is measured, and
     `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
@@ -87,28 +91,30 @@ def search(
     Where a model can tell what is `expected` of a configuration, the technique is asked so many
     times as `draws` says for each that is measured: the one of which least is expected.
 
+    >>> from mdtensor.autotune.search.abort_conditions import evaluations
     >>> from mdtensor.lower.schedule.parameter import Parameter
     >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
     >>> def measure(c):
     ...     return Trial("ok", 1e-6 * (1 + abs(c["tile"] - 64) + abs(c["unroll"] - 4)))
-    >>> outcome = search(space, measure, budget_s=60, max_trials=200)
+    >>> outcome = search(space, measure, budget_s=60, abort=evaluations(200))
     >>> outcome.best.configuration, outcome.stopped
-    ({'tile': 64, 'unroll': 4}, 'max_trials')
+    ({'tile': 64, 'unroll': 4}, 'abort')
 
     Raises `TuningError` for an unknown technique; what `measure` raises passes through.
     """
     rng = Random(rng_seed)
-    chosen = technique_named(technique, space, rng)
+    chosen = technique_named(technique)(space, rng)
     began = clock()
     costs: Costs = {}
     for configuration, trial in known:
         if configuration in space:
             costs[space.index(configuration)] = trial.cost
     trials: list[Measured] = []
+    progress = Progress(space.size)
     stopped: Stopped = "exhausted"
     try:
-        for index, cost in tuple(costs.items()):
-            chosen.tell(index, cost or 0.0)
+        for index, before in tuple(costs.items()):
+            chosen.tell(index, before or 0.0)
         screen = Screen(space, chosen, costs, expected, draws)
         draw = _Draw(space, proposals_of(space, seeds, screen, costs, rng), costs, prepare)
         if apart and ahead:
@@ -116,20 +122,22 @@ def search(
         else:
             proposals = draw.ahead(ahead)
         for proposer, index in proposals:
-            if max_trials is not None and len(trials) >= max_trials:
-                stopped = "max_trials"
+            progress.elapsed = clock() - began
+            if abort is not None and abort.holds(progress):
+                stopped = "abort"
                 break
-            if clock() - began >= budget_s:
+            if progress.elapsed >= budget_s:
                 stopped = "budget"
                 break
             configuration = space.configuration(index)
             trial = measure(configuration)
             measured = Measured(configuration, trial, proposer, clock() - began)
             trials.append(measured)
-            costs[index] = trial.cost
+            progress.add(trial.cost, measured.elapsed)
+            costs[index] = told = cost(configuration, trial)
             if on_trial is not None:
                 on_trial(measured)
-            chosen.tell(index, trial.cost)
+            chosen.tell(index, told)
     except KeyboardInterrupt:
         stopped = "interrupted"
     return SearchOutcome(tuple(trials), stopped, clock() - began)

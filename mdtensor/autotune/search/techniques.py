@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol, TypeAlias
 
 from mdtensor.autotune.space.space import Configuration, Space
+from mdtensor.dataclass import dataclass
 
 
 class Technique(Protocol):
@@ -295,4 +295,3 @@ MEMBERS: dict[str, MakeTechnique] = {
     "annealing": Annealing,
     "differential_evolution": DifferentialEvolution,
 }
-TECHNIQUES: dict[str, MakeTechnique] = {"exhaustive": Exhaustive, **MEMBERS, "bandit": Bandit}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SpaceError
 from mdtensor.lower.schedule.parameter import (
     Constraint,

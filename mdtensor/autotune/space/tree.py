@@ -14,12 +14,13 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from random import Random
 from typing import TypeAlias
 
 from mdtensor.autotune.space.levels import Level
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SpaceError
 from mdtensor.lower.schedule.parameter import Value
 

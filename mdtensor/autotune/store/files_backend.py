@@ -75,11 +75,15 @@ class FilesShelf:
 
     def problems(self, environment: str) -> list[str]:
         """The problems that have a winner in an environment."""
-        return [row.problem for row in self.winners() if row.environment == environment]
+        return [row.problem for row in self.winners(environment=environment)]
 
-    def winners(self, problem: str | None = None) -> list[WinnerRow]:
-        """The winners of a problem in all environments, or all there are."""
-        pattern = f"{_digest(problem)}/*/winner.json" if problem else "*/*/winner.json"
+    def winners(
+        self, problem: str | None = None, environment: str | None = None
+    ) -> list[WinnerRow]:
+        """The winners of a problem, of an environment, of both, or all there are, oldest first."""
+        of_problem = "*" if problem is None else _digest(problem)
+        of_environment = "*" if environment is None else _digest(environment)
+        pattern = f"{of_problem}/{of_environment}/winner.json"
         rows = [row for _, row in self._rows(pattern, WinnerRow)]
         return sorted(rows, key=lambda row: row.created)
 

@@ -6,10 +6,11 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, fields, replace
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from mdtensor.autotune.trial import STATUSES, Status
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import StoreError, shown
 
 Schedule: TypeAlias = "str | Mapping[str, object]"
@@ -108,8 +109,10 @@ class Shelf(Protocol):
         """The problems that have a winner in an environment."""
         ...
 
-    def winners(self, problem: str | None = None) -> list[WinnerRow]:
-        """The winners of a problem in all environments, or all there are."""
+    def winners(
+        self, problem: str | None = None, environment: str | None = None
+    ) -> list[WinnerRow]:
+        """The winners of a problem, of an environment, of both, or all there are, oldest first."""
         ...
 
     def trials(self, problem: str | None = None, environment: str | None = None) -> list[TrialRow]:
@@ -191,19 +194,19 @@ def line_from_row(row: Row | ChoiceRow) -> str:
 
 def row_from_line(line: str) -> Row:
     """A row from its line; `StoreError` tells what is wrong with it."""
-    kind, fields = _fields(line)
+    kind, given = _fields(line)
     if kind not in ("trial", "winner"):
         raise StoreError(f"unknown kind {shown(kind)}", hint="'trial' or 'winner'")
-    row = checked(TrialRow, fields) if kind == "trial" else checked(WinnerRow, fields)
+    row = checked(TrialRow, given) if kind == "trial" else checked(WinnerRow, given)
     return replace(row, schedule=canonical_schedule(row.schedule))
 
 
 def choice_from_line(line: str) -> ChoiceRow:
     """A choice from its line; `StoreError` tells what is wrong with it."""
-    kind, fields = _fields(line)
+    kind, given = _fields(line)
     if kind != "choice":
         raise StoreError(f"unknown kind {shown(kind)}", hint="'choice'")
-    return checked(ChoiceRow, fields)
+    return checked(ChoiceRow, given)
 
 
 def _fields(line: str) -> tuple[object, dict[str, object]]:
@@ -216,22 +219,22 @@ def _fields(line: str) -> tuple[object, dict[str, object]]:
         raise StoreError(f"not JSON: {error}") from None
     if not isinstance(given, dict):
         raise StoreError("not a JSON object")
-    fields = cast("dict[str, object]", given)
-    return fields.pop("kind", None), fields
+    others = cast("dict[str, object]", given)
+    return others.pop("kind", None), others
 
 
-def checked(kind: type[R], fields: Mapping[str, object]) -> R:
+def checked(kind: type[R], given: Mapping[str, object]) -> R:
     """The row of these fields; `StoreError` tells what is wrong with them."""
     checks, name_of_kind = _CHECKS[kind]
-    if fields.keys() != checks.keys():
-        odd = ", ".join(sorted(fields.keys() ^ checks.keys()))
+    if given.keys() != checks.keys():
+        odd = ", ".join(sorted(given.keys() ^ checks.keys()))
         raise StoreError(f"missing or unknown fields of a {name_of_kind}: {odd}")
     for name, check in checks.items():
-        if not check(fields[name]):
-            raise StoreError(f"field {name!r} cannot be {shown(fields[name])}")
-    if fields.get("status") == "ok" and fields["seconds"] is None:
+        if not check(given[name]):
+            raise StoreError(f"field {name!r} cannot be {shown(given[name])}")
+    if given.get("status") == "ok" and given["seconds"] is None:
         raise StoreError("a trial that is ok needs its seconds")
-    return kind(**cast("dict[str, Any]", fields))
+    return kind(**cast("dict[str, Any]", given))
 
 
 def _is_text(value: object) -> bool:
@@ -249,44 +252,32 @@ def _is_number(value: object) -> bool:
     return 0 <= value < 2**63
 
 
-def _is_number_or_none(value: object) -> bool:
-    return value is None or _is_number(value)
-
-
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
+_KEYS = frozenset(("problem", "environment", "id", "key"))
 _Checks: TypeAlias = dict[str, Callable[[object], bool]]
-_TRIAL: _Checks = {
-    "problem": _is_key,
-    "environment": _is_key,
-    "schedule": _is_text,
-    "status": lambda value: value in STATUSES,
-    "seconds": _is_number_or_none,
-    "spread": _is_number_or_none,
-    "detail": _is_text,
-    "created": _is_number,
-    "id": _is_key,
+_CHECKS_OF_TYPES: _Checks = {
+    "str": _is_text,
+    "int": _is_count,
+    "float": _is_number,
+    "float | None": lambda value: value is None or _is_number(value),
+    "bool": lambda value: isinstance(value, bool),
+    "Status": lambda value: value in STATUSES,
 }
-_WINNER: _Checks = {
-    "problem": _is_key,
-    "environment": _is_key,
-    "schedule": _is_text,
-    "seconds": _is_number,
-    "trials": _is_count,
-    "search_seconds": _is_number,
-    "confirmed": lambda value: isinstance(value, bool),
-    "created": _is_number,
-}
-_CHOICE: _Checks = {
-    "key": _is_key,
-    "schedule": _is_text,
-    "seconds": _is_number,
-    "created": _is_number,
-}
+
+
+def _checks_of(kind: type[Any]) -> _Checks:
+    """The check of each field, by its name or its type."""
+    return {
+        each.name: _is_key if each.name in _KEYS else _CHECKS_OF_TYPES[str(each.type)]
+        for each in fields(kind)
+    }
+
+
 _CHECKS: dict[type, tuple[_Checks, str]] = {
-    TrialRow: (_TRIAL, "trial"),
-    WinnerRow: (_WINNER, "winner"),
-    ChoiceRow: (_CHOICE, "choice"),
+    TrialRow: (_checks_of(TrialRow), "trial"),
+    WinnerRow: (_checks_of(WinnerRow), "winner"),
+    ChoiceRow: (_checks_of(ChoiceRow), "choice"),
 }

@@ -60,6 +60,7 @@ SET_WINNER = "insert or replace into winners values (?, ?, ?, ?, ?, ?, ?, ?)"
 SET_CHOICE = "insert or replace into choices values (?, ?, ?, ?)"
 MOST_CHOICES = 1 << 14
 MOST_BYTES_OF_ROW = 1 << 22
+MOST_WINNERS = 1 << 17  # that are read together
 
 # Error codes that tell of a file which is not what this program wrote; ERROR is that of tables and
 # columns which are not there.
@@ -91,7 +92,9 @@ class LostFileError(OSError):
 class SqliteShelf:
     """The rows in one file, or in memory without a path.
 
-    Raises `FAILURES` as SQLite does; `StoreError` for a file that is not for this version.
+    An empty file has no rows, and gets its tables with the first one: they take 13 ms, for which
+    first calls would wait. Raises `FAILURES` as SQLite does; `StoreError` for a file that is not
+    for this version.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -104,8 +107,16 @@ class SqliteShelf:
         # With the process that used each: over a fork they are inherited.
         self._idle: list[tuple[sqlite3.Connection, int]] = []
         weakref.finalize(self, _close_own, self._idle)
-        with _in_sqlite:
-            self._idle.append((self._opened(), os.getpid()))
+        if not self._is_empty():
+            with _in_sqlite:
+                self._idle.append((self._opened(), os.getpid()))
+
+    def _is_empty(self) -> bool:
+        """Whether the file has nothing in it; SQLite writes to its log (WAL) only afterwards."""
+        try:
+            return self.path is not None and os.stat(self.path).st_size == 0
+        except OSError:
+            return False
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection, None, None]:
@@ -157,15 +168,12 @@ class SqliteShelf:
         with self._connected() as connection:
             # The write lock is taken at once: one taken later fails instead of waiting.
             _retried(lambda: connection.execute("begin immediate"))
-            try:
+            with _committed(connection):
                 yield connection
-                connection.execute("commit")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("rollback")
-                raise
 
     def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        if self._is_empty():
+            return []
         with self._connected() as connection:
             return _retried(lambda: connection.execute(sql, values).fetchall())
 
@@ -190,11 +198,11 @@ class SqliteShelf:
         return rows[0] if rows else None
 
     def state(self) -> object:
-        """The file, time and size of the log, to which every transaction adds."""
+        """The file, time and size of the log, to which all transactions add, once there is one."""
         try:
             log = os.stat(self._log)
         except OSError:
-            return None
+            return "empty" if self._is_empty() else None
         return log.st_ino, log.st_mtime_ns, log.st_size
 
     def problems(self, environment: str) -> list[str]:
@@ -203,10 +211,14 @@ class SqliteShelf:
         found = [problem for (problem,) in self._read(sql, (environment,))]
         return [problem for problem in found if isinstance(problem, str)]
 
-    def winners(self, problem: str | None = None) -> list[WinnerRow]:
-        """The winners of a problem in all environments, or all there are."""
-        where = "" if problem is None else "where problem = ?"
-        values = () if problem is None else (problem,)
+    def winners(
+        self, problem: str | None = None, environment: str | None = None
+    ) -> list[WinnerRow]:
+        """The winners of a problem, of an environment, of both, or all there are, oldest first."""
+        given = {"problem = ?": problem, "environment = ?": environment}
+        wanted = {rule: value for rule, value in given.items() if value is not None}
+        where = f"where {' and '.join(wanted)}" if wanted else ""
+        values = tuple(wanted.values())
         rows = self._read(f"select * from winners {where} order by created", values)
         return self._rows(WinnerRow, rows)
 
@@ -346,9 +358,16 @@ def _prepare(connection: sqlite3.Connection) -> None:
         )
     connection.execute("pragma journal_mode = wal")
     connection.execute("begin exclusive")
-    try:
+    with _committed(connection):
         for statement in SCHEMA:
             connection.execute(statement)
+
+
+@contextmanager
+def _committed(connection: sqlite3.Connection) -> Generator[None, None, None]:
+    """Commits a transaction that was begun, or rolls it back where something raises."""
+    try:
+        yield
         connection.execute("commit")
     except BaseException:
         with suppress(sqlite3.Error):
@@ -411,17 +430,26 @@ def _is_count(values: Sequence[object]) -> bool:
 def winners_read_only(path: Path) -> list[WinnerRow]:
     """The winners in a file that cannot be written, as far as they can be read."""
     # A WAL file needs a writable directory, unless nobody is taken to write it.
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        with suppress(*FAILURES):
-            address = f"file:{quote(str(path))}?{mode}"
-            with _in_sqlite, closing(sqlite3.connect(address, uri=True, timeout=1.0)) as connection:
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_ROW)
-                version = connection.execute("pragma user_version").fetchone()[0]
-                if version in range(1, SCHEMA_VERSION + 1) and _tables(connection) <= _TABLES:
-                    found = connection.execute("select * from winners").fetchall()
-                    rows = [row_from_values(WinnerRow, values) for values in found]
-                    return [row for row in rows if row is not None]
+    for unchanging in (False, True):
+        with suppress(*FAILURES, StoreError):
+            return winners_in(path, unchanging=unchanging)
     return []
+
+
+def winners_in(path: Path, *, unchanging: bool) -> list[WinnerRow]:
+    """The winners in a file, which is not written; if nobody else does, it is `unchanging`.
+
+    Raises `FAILURES` as SQLite does, and StoreError for a database that is no store.
+    """
+    address = f"file:{quote(str(path))}?mode=ro{'&immutable=1' * unchanging}"
+    with _in_sqlite, closing(sqlite3.connect(address, uri=True, timeout=1.0)) as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_ROW)
+        version = connection.execute("pragma user_version").fetchone()[0]
+        if version not in range(1, SCHEMA_VERSION + 1) or not _tables(connection) <= _TABLES:
+            raise StoreError("it is no store of this version")
+        sql = f"select * from winners order by created limit {MOST_WINNERS}"
+        rows = [row_from_values(WinnerRow, values) for values in connection.execute(sql)]
+        return [row for row in rows if row is not None]
 
 
 def is_corrupt(error: Exception) -> bool:

@@ -11,12 +11,12 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from mdtensor.autotune.store.exported_rows import EXPORT_HEADER, Refusal, rows_in
 from mdtensor.autotune.store.files_backend import FilesShelf, is_on_network
 from mdtensor.autotune.store.rows import (
     ChoiceRow,
@@ -28,7 +28,6 @@ from mdtensor.autotune.store.rows import (
     WinnerRow,
     canonical_schedule,
     line_from_row,
-    row_from_line,
     storable,
 )
 from mdtensor.autotune.store.sqlite_backend import (
@@ -39,27 +38,20 @@ from mdtensor.autotune.store.sqlite_backend import (
     is_sound,
     winners_read_only,
 )
+from mdtensor.autotune.store.team_store import TeamStore
 from mdtensor.autotune.trial import Trial
 from mdtensor.cache_eviction import limit
 from mdtensor.closing import Closing
-from mdtensor.errors import MdtensorError, NotPrivateError, StoreError, tell
-from mdtensor.paths import cache_directory, not_private, private_folder
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import NotPrivateError, StoreError, tell
+from mdtensor.paths import cache_directory, not_private, private_folder, write_whole
 
 T = TypeVar("T")
 
 FILE_NAME = "tuning.sqlite3"
 MAX_DETAIL = 10_000  # characters: a compiler's message may be a megabyte
-EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
 
 _LOOKS_AT_SIZE = 1 << 10  # trials after which the store's size is looked at
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A line of a file that is no row, and why."""
-
-    line: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,8 @@ class Store(Closing):
 
     `path` is the database file, the directory of files on a network file system, or `None` in
     memory; `trouble` is the `StoreError` for which it is there. A row, once recorded, survives
-    the death of the process. A winner of another environment is a hint, never a hit.
+    the death of the process. A winner of another environment is a hint, never a hit. What the store
+    has no winner of, that of a `team` store serves, which is read and never written.
 
     >>> store = Store.in_memory()
     >>> store.record_trial("dot[n:64]", "cpu-1", {"tile": 8}, Trial("ok", 2e-6))
@@ -85,14 +78,21 @@ class Store(Closing):
     (True, 1)
     """
 
-    def __init__(self, shelf: Shelf, path: Path | None, trouble: StoreError | None = None) -> None:
+    def __init__(
+        self,
+        shelf: Shelf,
+        path: Path | None,
+        trouble: StoreError | None = None,
+        team: TeamStore | None = None,
+    ) -> None:
         self._shelf = shelf
         self.path = path
         self.trouble = trouble
+        self._team = TeamStore(None) if team is None else team
         self._added = 0
 
     @classmethod
-    def open(cls, path: str | Path | None = None) -> Store:
+    def open(cls, path: str | Path | None = None, team: TeamStore | None = None) -> Store:
         """Open the store in a file or directory, by default the user's, and create it if needed."""
         place: Path | None = None
         try:
@@ -102,10 +102,10 @@ class Store(Closing):
             private_folder(place.parent)
             if is_on_network(place.parent.resolve()):
                 folder = place.with_suffix(".d")
-                return cls(FilesShelf(folder), folder)
-            return cls(_opened(place), place)
+                return cls(FilesShelf(folder), folder, team=team)
+            return cls(_opened(place), place, team=team)
         except (*FAILURES, RuntimeError, StoreError) as error:
-            return cls(SqliteShelf(None), None)._moved_to_memory(place, error)
+            return cls(SqliteShelf(None), None, team=team)._moved_to_memory(place, error)
 
     @classmethod
     def in_memory(cls) -> Store:
@@ -149,8 +149,9 @@ class Store(Closing):
         return self.winner(problem, environment) or row
 
     def winner(self, problem: str, environment: str) -> WinnerRow | None:
-        """The winner of a problem in an environment."""
-        return self._attempt(lambda shelf: shelf.winner(problem, environment))
+        """The winner of a problem in an environment: the store's own, else the team's."""
+        own = self._attempt(lambda shelf: shelf.winner(problem, environment))
+        return own or self._team.winner(problem, environment)
 
     def state(self) -> object:
         """A value that changes with every write by any process; None where that is unknown."""
@@ -158,12 +159,23 @@ class Store(Closing):
 
     def problems(self, environment: str) -> frozenset[str]:
         """The problems that have a winner in an environment."""
-        return frozenset(self._attempt(lambda shelf: shelf.problems(environment)))
+        own = self._attempt(lambda shelf: shelf.problems(environment))
+        return frozenset((*own, *(row.problem for row in self._team.winners(environment))))
+
+    def winners(self, environment: str) -> list[WinnerRow]:
+        """All winners of an environment, the store's own, oldest first, before the team's."""
+        own = self._attempt(lambda shelf: shelf.winners(environment=environment))
+        known = {row.problem for row in own}
+        return [*own, *(r for r in self._team.winners(environment) if r.problem not in known)]
 
     def hints(self, problem: str, environment: str | None = None) -> list[WinnerRow]:
-        """Winners of a problem in other environments than the given one, newest first."""
+        """Winners of a problem in other environments than the given one, newest first.
+
+        Those of the team come last, in any environment.
+        """
         rows = self._attempt(lambda shelf: shelf.winners(problem))
-        return [row for row in reversed(rows) if row.environment != environment]
+        own = [row for row in reversed(rows) if row.environment != environment]
+        return [*own, *self._team.winners(problem=problem)]
 
     def choice(self, key: str) -> ChoiceRow | None:
         """The schedule that was chosen, not measured, for what a key says."""
@@ -176,9 +188,20 @@ class Store(Closing):
         row = ChoiceRow(key, canonical_schedule(schedule), seconds)
         self._attempt(lambda shelf: shelf.add_choice(row))
 
+    def untuned(self, problem: str, environment: str) -> ChoiceRow | None:
+        """What a problem ran by before it had a winner, and its seconds when the two took turns."""
+        return self.choice(_key_of_untuned(problem, environment))
+
+    def keep_untuned(
+        self, problem: str, environment: str, schedule: Schedule, seconds: float
+    ) -> None:
+        """Keep what a winner was compared with, and what that took."""
+        self.keep_choice(_key_of_untuned(problem, environment), schedule, seconds)
+
     def drop(self, row: WinnerRow) -> None:
         """Remove a winner that holds no schedule, and count it."""
         self._attempt(lambda shelf: shelf.drop(row))
+        self._team.drop(row)
         self._shelf.dropped += 1
 
     @property
@@ -216,17 +239,7 @@ class Store(Closing):
             *self._attempt(lambda shelf: shelf.winners()),
         ]
         lines = [EXPORT_HEADER, *map(line_from_row, rows)]
-        if not place.name:
-            raise StoreError(f"cannot write {place}: it is no file")
-        draft = place.with_name(f".{place.name}.{os.getpid()}")
-        try:
-            draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            draft.replace(place)
-        except (OSError, ValueError) as error:
-            with suppress(OSError, ValueError):
-                draft.unlink(missing_ok=True)
-            reason = getattr(error, "strerror", None) or error
-            raise StoreError(f"cannot write {place}: {reason}") from error
+        write_whole(place, "\n".join(lines) + "\n", StoreError)
         return len(rows)
 
     def import_(
@@ -239,7 +252,7 @@ class Store(Closing):
         """
         try:
             with open(file, encoding="utf-8", newline="\n") as lines:
-                rows, refused = _parsed(lines, check)
+                rows, refused = rows_in(lines, check)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StoreError(f"cannot read {file}: {reason}") from error
@@ -291,6 +304,10 @@ class Store(Closing):
         self.trouble = _trouble(path, error)
         tell(self.trouble)
         return self
+
+
+def _key_of_untuned(problem: str, environment: str) -> str:
+    return f"untuned | {environment} | {problem}"
 
 
 def _opened(path: Path) -> SqliteShelf:
@@ -361,31 +378,3 @@ def _trouble(path: Path | None, error: Exception) -> StoreError:
 
 def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
-
-
-def _parsed(
-    lines: Iterable[str], check: Callable[[str], object]
-) -> tuple[list[Row], tuple[Refusal, ...]]:
-    """The valid rows of an exported file's lines, and why the others are refused."""
-    rows: list[Row] = []
-    refused: list[Refusal] = []
-    number = 0
-    for number, line in enumerate(lines, 1):
-        if number == 1:
-            _check_header(line)
-        elif line.strip():
-            try:
-                row = row_from_line(line)
-                check(row.schedule)
-                rows.append(row)
-            except MdtensorError as error:
-                refused.append(Refusal(number, error.message))
-    if not number:
-        _check_header("")
-    return rows, tuple(refused)
-
-
-def _check_header(line: str) -> None:
-    line = line.strip()
-    if line != EXPORT_HEADER:
-        raise StoreError(f"line 1: not an exported store of this version: {line!r:.80}")

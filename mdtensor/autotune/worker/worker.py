@@ -176,6 +176,7 @@ class _Child:
         self._command.append(json.dumps(sys.path))
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._received = bytearray()
+        self._exchanging: int | None = None  # the thread that does
         started: queue.SimpleQueue[subprocess.Popen[bytes] | Exception] = queue.SimpleQueue()
         # The child dies with the *thread* that started it: so that thread waits for its end.
         self._thread = threading.Thread(target=self._attend, args=(started,), daemon=True)
@@ -243,6 +244,13 @@ class _Child:
 
     def exchange(self, line: bytes, deadline: float) -> dict[str, Any]:
         """Send a line and return the message that answers it."""
+        self._exchanging = threading.get_ident()
+        try:
+            return self._answer(line, deadline)
+        finally:
+            self._exchanging = None
+
+    def _answer(self, line: bytes, deadline: float) -> dict[str, Any]:
         self._send(line, deadline)
         while b"\n" not in self._received:
             self._wait(self._replies, selectors.EVENT_READ, deadline)
@@ -324,10 +332,15 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """Kill the child and its process group, and close the pipes."""
+        """Kill the child and its process group, and close the pipes.
+
+        While another thread reads them they stay open, and it learns of the end there.
+        """
         if self._process.stdin is None or self._process.stdin.closed:
             return
         self.end()
+        if self._exchanging not in (None, threading.get_ident()):
+            return
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
         # A forgotten worker is collected by any thread, and so perhaps by this very one.

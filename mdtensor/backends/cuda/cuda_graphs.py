@@ -10,10 +10,10 @@ import ctypes
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError
 
 # Launches from which one of all kernels as a graph pays: recording it takes the time of some

@@ -9,13 +9,13 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from mdtensor.backends.cuda.cuda_graphs import DriverGraphs, Graphs, Known, Recorded, driver_graphs
 from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.backends.host.launch_expressions import evaluated
+from mdtensor.dataclass import dataclass
 from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 

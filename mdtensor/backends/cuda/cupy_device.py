@@ -23,7 +23,7 @@ _CLOCK, _MEMORY, _WIDTH, _LOCAL = 13, 36, 37, 97
 _THREADS, _REGISTERS, _BLOCKS, _RESERVED = 39, 82, 106, 111
 _UNITS = 128  # multiply-adds of float32 that a core begins in a cycle
 # The first capability whose own instructions need an architecture with an "a".
-_SPECIFIC = 9
+FIRST_SPECIFIC = 9
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
@@ -72,7 +72,7 @@ class CupyDevice:
         self.functions = Functions(self.cupy)
         facts = cuda.runtime.getDeviceProperties(number)
         clock, bandwidth = self._rates()
-        specific = "a" if facts["major"] >= _SPECIFIC else ""
+        specific = "a" if facts["major"] >= FIRST_SPECIFIC else ""
         self.nvrtc = Nvrtc(f"sm_{facts['major']}{facts['minor']}{specific}")
         self.target = Target(
             kind="gpu",
@@ -93,9 +93,9 @@ class CupyDevice:
             bandwidth=bandwidth,
             launch_seconds=5e-6,
             counts_groups=True,
-            clusters=facts["major"] >= _SPECIFIC,
+            clusters=facts["major"] >= FIRST_SPECIFIC,
             matrices=facts["major"] >= 8,
-            bulk_copies=facts["major"] == _SPECIFIC,
+            bulk_copies=facts["major"] == FIRST_SPECIFIC,
             core=self._core(),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
@@ -18,15 +19,16 @@ _WARNINGS = "177"  # that variables are not used
 
 
 class Nvrtc:
-    """The compiler for an architecture such as "sm_90a"."""
+    """The compiler for an architecture such as "sm_90a", with further options if there are any."""
 
-    def __init__(self, architecture: str) -> None:
+    def __init__(self, architecture: str, options: Sequence[str] = ()) -> None:
         self.architecture = architecture
         self.options = (
             f"--gpu-architecture={architecture}",
             "--std=c++17",
             f"--diag-suppress={_WARNINGS}",
             "--ptxas-options=-v",
+            *options,
         )
 
     @property

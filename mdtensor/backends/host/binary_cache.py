@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from mdtensor.cache_eviction import limit, make_room, mark_used
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import NotPrivateError, tell
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.paths import cache_directory, check_private, private_folder, read_private

@@ -65,6 +65,11 @@ def has_fma() -> bool:
     return "fma" in cpu_flags() or platform.machine() in ("aarch64", "arm64")
 
 
+def converts_halves() -> bool:
+    """Whether instructions convert float16."""
+    return "f16c" in cpu_flags() or platform.machine() in ("aarch64", "arm64")
+
+
 def multiply_adds_per_cycle() -> int:
     """Vectors of products and sums that a core computes a cycle; two, but for half-wide units."""
     halves = "avx512f" in cpu_flags() and processor_model().startswith("25-")  # Zen 4

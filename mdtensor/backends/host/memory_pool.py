@@ -17,13 +17,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from mdtensor.backends.host.memory_blocks import Block, PooledMemory, size_class
 from mdtensor.byte_counts import in_words
+from mdtensor.dataclass import dataclass
 
 # Bytes from which arrays are pooled: C libraries recycle smaller ones themselves.
 POOLED = 1 << 20
@@ -93,7 +93,7 @@ class MemoryPool:
         # Its `put` may run where arrays end, which is anywhere, and runs no Python there.
         self._ended: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._leases: dict[int, Lease] = {}  # by address
-        self._free: dict[int, deque[Block]] = {}  # by size, the oldest first
+        self._free: dict[int, deque[Block]] = {}  # by size, the oldest first; some have none
         self._live = self._pooled = self._peak = 0
         self._lately = self._before = 0  # most that was live at once, now and in the period before
         self._hits = self._misses = 0
@@ -150,21 +150,19 @@ class MemoryPool:
         with self.lock:
             if self._is_changing:
                 return None
-            self._is_changing = True
             try:
+                self._is_changing = True
                 return change(*given)
             finally:
                 self._is_changing = False
 
     def _recycled(self, size: int) -> Block | None:
-        if size not in self._free:
+        if not self._free.get(size):
             self._take_all_back()
         if not (blocks := self._free.get(size)):
             self._misses += 1
             return None
         block = blocks.pop()
-        if not blocks:
-            del self._free[size]
         self._pooled -= size
         self._hits += 1
         return block
@@ -234,16 +232,16 @@ class MemoryPool:
         Whoever asked lets them go where nobody waits for the tables.
         """
         found: list[Block] = []
-        while self._pooled > most and self._free:
-            size = min(self._free, key=lambda size: self._free[size][0].since)
-            found.append(self._oldest(size))
+        while self._pooled > most and (sizes := self._sizes()):
+            found.append(self._oldest(min(sizes, key=lambda size: self._free[size][0].since)))
         return found
 
+    def _sizes(self) -> list[int]:
+        """Sizes of which there are blocks."""
+        return [size for size, blocks in [*self._free.items()] if blocks]
+
     def _oldest(self, size: int) -> Block:
-        blocks = self._free[size]
-        block = blocks.popleft()
-        if not blocks:
-            del self._free[size]
+        block = self._free[size].popleft()
         self._pooled -= size
         return block
 
@@ -254,24 +252,25 @@ class MemoryPool:
         self._before, self._lately = self._lately, self._live
         since = time.monotonic() - idle_s
         found: list[Block] = []
-        for size in [*self._free]:
-            while size in self._free and self._free[size][0].since <= since:
+        for size in self._sizes():
+            while (blocks := self._free[size]) and blocks[0].since <= since:
                 found.append(self._oldest(size))
         return found + self._evicted(self._allowed())
 
     def _watch(self) -> None:
         """Begins a thread that settles and trims the pool until there is nothing of it."""
-        self._watched_by = os.getpid()
-        watcher = threading.Thread(target=self._watch_over, name="mdtensor-pool", daemon=True)
         try:
-            watcher.start()
-        except RuntimeError:  # the process ends, or has too many threads
+            self._watched_by = os.getpid()
+            threading.Thread(target=self._watch_over, name="mdtensor-pool", daemon=True).start()
+        except BaseException as interrupted:
             self._watched_by = 0
+            if not isinstance(interrupted, RuntimeError):  # the process ends, has too many threads
+                raise
 
     def _watch_over(self) -> None:
         due = time.monotonic() + self._idle_s
         try:
-            while self._leases or self._free:
+            while self._leases or self._sizes():
                 with contextlib.suppress(queue.Empty):
                     self.settle(self._ended.get(timeout=max(0.0, due - time.monotonic())))
                 if time.monotonic() >= due:
@@ -279,5 +278,5 @@ class MemoryPool:
                     due = time.monotonic() + self._idle_s
         finally:
             self._watched_by = 0
-        if self._leases or self._free:  # by now: who made these saw this thread
+        if self._leases or self._sizes():  # by now: who made these saw this thread
             self._watch()

@@ -20,6 +20,8 @@ from mdtensor.backends.host.thread_count import thread_count
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.llvm_program import LLVMProgram
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
+from mdtensor.backends.llvm.object_compiler import recipe
+from mdtensor.backends.llvm.processors import known_processor
 from mdtensor.errors import CompileError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import Target
@@ -27,19 +29,20 @@ from mdtensor.specs import Target
 
 def devices() -> list[str]:
     """The name of the processor as a device; none without llvmlite, CPython or POSIX threads."""
-    fits = _is_supported() and find_spec("llvmlite") is not None
+    fits = is_supported() and find_spec("llvmlite") is not None
     return [f"LLVM: {platform.machine()}"] if fits else []
 
 
-def _is_supported() -> bool:
+def is_supported() -> bool:
+    """Whether there are POSIX threads, and the objects of CPython that launches read."""
     return os.name == "posix" and platform.python_implementation() == "CPython"
 
 
 def hint_where_missing() -> str:
     """What a machine lacks on which `devices` finds none."""
-    if not _is_supported():
+    if not is_supported():
         return "the llvm device is for CPython on Linux and macOS; OpenCL's is for all"
-    return "pip install 'mdtensor[llvm]', which brings llvmlite"
+    return "pip install llvmlite, which mdtensor computes with"
 
 
 @cache
@@ -83,7 +86,8 @@ class LLVMDevice:
         return self._key(source.text, hasty=source.hasty)
 
     def _key(self, text: str, *, hasty: bool) -> str:
-        jit, how = self.jit, "in haste" if hasty else "optimised"
+        jit, (level, passes) = self.jit, recipe(text, hasty=hasty)
+        how = f"level {level} after {' '.join(passes)}"
         return "\n".join(("llvm", jit.version, jit.processor, jit.features, how, text))
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
@@ -136,24 +140,38 @@ class LLVMDevice:
         return array.__array_interface__["data"][0]
 
 
+def _dialect() -> str:
+    if {"avx512f", "avx512vl"} <= hardware.cpu_flags():
+        return "llvm-avx512"
+    return "llvm-fma" if hardware.has_fma() and hardware.converts_halves() else "llvm"
+
+
 def _target(jit: JitCompiler, cores: int) -> Target:
+    """What the system tells of the processor, and where it is silent, what is known by its name."""
     vector_bytes, registers = hardware.vector_unit()
-    units = hardware.multiply_adds_per_cycle()
+    known = known_processor(jit.processor)
+    units = known.units if known else hardware.multiply_adds_per_cycle()
+    hertz = hardware.clock_hertz(known.hertz) if known else hardware.clock_hertz()
+    l1, l2, l3 = (
+        (known.l1_bytes, known.l2_bytes, known.l3_bytes)
+        if known
+        else (32 << 10, 512 << 10, 16 << 20)
+    )
     return Target(
         kind="cpu",
         name=f"{jit.processor} {hardware.processor_model()}".strip(),
-        dialect="llvm-fma" if hardware.has_fma() else "llvm",
+        dialect=_dialect(),
         driver=f"LLVM {jit.version}",
         cores=cores,
         vector_bytes=vector_bytes,
         vector_registers=registers,
-        l1_bytes=hardware.cache_bytes(1, 32 << 10),
-        l2_bytes=hardware.cache_bytes(2, 512 << 10),
-        l3_bytes=hardware.cache_bytes(3, 16 << 20),
+        l1_bytes=hardware.cache_bytes(1, l1),
+        l2_bytes=hardware.cache_bytes(2, l2),
+        l3_bytes=hardware.cache_bytes(3, l3),
         local_bytes=32 << 10,
         max_threads=1,
         warp=1,
-        rate=hardware.clock_hertz() * units * vector_bytes / 4,
+        rate=hertz * units * vector_bytes / 4,
         units=units,
         bandwidth=40e9,
         launch_seconds=5e-6,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.backends.host import openmp_team
 from mdtensor.backends.llvm.thread_pool import thread_pool_ir
 
 _FASTCALL = 0x80  # METH_FASTCALL of Python's C-API
@@ -47,20 +48,34 @@ class NativeLaunch:
     """
 
     def __init__(self, addresses: Sequence[int], library: Any) -> None:
-        launch, forget, end = addresses
+        launch, join, forget, end = addresses
         self._library = library
         self._method = _MethodDef(b"launch", launch, _FASTCALL, None)
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
+        self._join = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(join)
         self._forget = ctypes.CFUNCTYPE(None)(forget)
         self._end = ctypes.CFUNCTYPE(None)(end)
         self._forget()
+        self._is_forked = False
         os.register_at_fork(after_in_child=self._forget_threads)
         atexit.register(self._end_threads)
+        openmp_team.when_shared(self.join_team)
+
+    def join_team(self, function: int) -> None:
+        """Runs kernels on the threads of an OpenMP runtime, whose GOMP_parallel lies there.
+
+        For 0, on own ones. Not in the child of a fork, where a runtime that its parent used waits
+        for ever.
+        """
+        if not self._is_forked:
+            self._join(function)
 
     def _forget_threads(self) -> None:
         """The child of a fork has none of its parent's threads."""
+        self._is_forked = True
+        self._join(None)
         self._forget()
 
     def _end_threads(self) -> None:
@@ -87,7 +102,7 @@ class NativeLaunch:
         return self._new(ctypes.addressof(self._method), record, None)
 
 
-NAMES = ("launch", "forget_threads", "end_threads")
+NAMES = ("launch", "join_team", "forget_threads", "end_threads")
 
 
 def runtime_ir(threads: int) -> str:

@@ -5,6 +5,9 @@ lower one. Whoever lowers it has a part: workers, and the caller until none is l
 waits for a thread that sleeps or does not exist. Workers look at the word for `SPIN_SECONDS` after
 their last part and sleep on a condition variable after that. Where another thread has the pool, a
 caller runs all groups itself.
+
+Instead of its own workers a pool may have the threads of an OpenMP runtime, which take parts in the
+same way (see `openmp_team`).
 """
 
 from __future__ import annotations
@@ -26,14 +29,19 @@ _PAUSES = {
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
-def thread_pool_ir(threads: int) -> str:
+def thread_pool_ir(threads: int, machine: str = "") -> str:
     """The functions of a pool for that many threads, the caller's included.
 
-    `run_in_parallel(kernel, arguments, sizes, groups)`, `forget_threads()` for the child of a
-    fork, and `end_threads()`, after which callers run everything themselves.
+    `machine` is a processor's architecture, this one's if it is not given; the operating system is
+    this one's.
+
+    `run_in_parallel(kernel, arguments, sizes, groups)`, `join_team(function)` with the address of
+    GOMP_parallel or null, `forget_threads()` for the child of a fork, and `end_threads()`, after
+    which callers run everything themselves.
     """
     workers = min(threads, MOST_THREADS) - 1
-    machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
+    machine = machine or platform.machine()
+    machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(machine, machine)
     declared, pause = _PAUSES.get(machine, ("", ""))
     reported = "\n".join(f"  call i32 @sigdelset(ptr %set, i32 {int(s)})" for s in _FAULTS)
     return f"""{declared}
@@ -75,6 +83,7 @@ _POOL = """
 @sleepers = internal global i32 0, align 64
 @ending = internal global i32 0, align 64
 @started = internal global i64 0, align 64
+@team = internal global ptr null, align 64
 @kernel = internal global ptr null, align 64
 @arguments = internal global ptr null
 @sizes = internal global ptr null
@@ -214,8 +223,11 @@ alone:
   call void %kernel(ptr %arguments, ptr %sizes, i64 0, i64 %groups)
   ret void
 begin:
+  %team = load atomic ptr, ptr @team seq_cst, align 8
+  %own = icmp eq ptr %team, null
   %started = load i64, ptr @started
-  %fresh = icmp eq i64 %started, 0
+  %none_yet = icmp eq i64 %started, 0
+  %fresh = and i1 %own, %none_yet
   br i1 %fresh, label %start, label %publish
 start:
   call void @start_threads()
@@ -236,6 +248,11 @@ publish:
   %upper = shl i64 %following, 32
   %published = or i64 %upper, %parts
   store atomic i64 %published, ptr @word seq_cst, align 8
+  br i1 %own, label %share, label %together
+together:
+  call void %team(ptr @member, ptr null, i32 0, i32 0)
+  br label %wait
+share:
   %sleepers = load atomic i32, ptr @sleepers seq_cst, align 4
   %asleep = icmp ne i32 %sleepers, 0
   br i1 %asleep, label %wake, label %work
@@ -246,7 +263,7 @@ work:
   call void @take_parts()
   br label %wait
 wait:
-  %waited = phi i64 [ 0, %work ], [ %longer, %pause ], [ %longer, %yield ]
+  %waited = phi i64 [ 0, %work ], [ 0, %together ], [ %longer, %pause ], [ %longer, %yield ]
   %longer = add i64 %waited, 1
   %pending = load atomic i64, ptr @pending seq_cst, align 8
   %done = icmp eq i64 %pending, 0
@@ -262,6 +279,16 @@ yield:
   br label %wait
 end:
   store atomic i32 0, ptr @busy seq_cst, align 4
+  ret void
+}
+
+define internal void @member(ptr %unused) {
+  call void @take_parts()
+  ret void
+}
+
+define void @join_team(ptr %function) {
+  store atomic ptr %function, ptr @team seq_cst, align 8
   ret void
 }
 

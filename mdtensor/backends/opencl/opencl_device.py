@@ -21,6 +21,7 @@ from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels, ProgramOwn
 from mdtensor.backends.opencl.opencl_program import OpenCLProgram
 from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found, load_pyopencl
 from mdtensor.backends.opencl.opencl_target import target_of
+from mdtensor.backends.opencl.opencl_waits import drained_at_end
 from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource, numbered
@@ -65,6 +66,7 @@ class OpenCLDevice:
         self.device = device
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context)
+        drained_at_end(cl, self.queue)
         # The extension's own function: small calls feel the wrapper in Python around it.
         self.enqueue: Callable[..., Any] = cl._cl.enqueue_nd_range_kernel
         # PyOpenCL's programs in Python are kept in a folder of its own, under a lock that killed
@@ -182,17 +184,20 @@ class OpenCLDevice:
     def _owner(self, *arguments: Any) -> ProgramOwner:
         return ProgramOwner(self._new_program(*arguments), self._unused)
 
-    def build(self, text: str, *, fragile: bool = False) -> ProgramOwner:
-        """A program of PyOpenCL's, built from a text anew."""
+    def build(
+        self, text: str, *, fragile: bool = False, options: Sequence[str] = ()
+    ) -> ProgramOwner:
+        """A program of PyOpenCL's, built from a text anew, with further options of the compiler."""
         owner = self._owner(self.context, text)
         try:
             with self._compiling():
-                owner.program._build(" ".join(self._options(text, fragile)).encode(), None)
+                said = " ".join([*self._options(text, fragile), *options])
+                owner.program._build(said.encode(), None)
         except self.cl.Error as error:
-            said = [line for _, log in owner.program._get_build_logs() for line in log.splitlines()]
+            logs = [line for _, log in owner.program._get_build_logs() for line in log.splitlines()]
             raise CompileError(
                 f"{self.target.name} refused a kernel: {error}",
-                notes=[*said[:30], *numbered(text).splitlines()],
+                notes=[*logs[:30], *numbered(text).splitlines()],
             ) from None
         return owner
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
 from mdtensor.lower.ir.register_types import F32, F64, I32, I64
@@ -100,15 +100,20 @@ _FORMATS: Mapping[np.dtype, Format] = {
 }
 # From here on, tanh is computed by exp.
 _FLAT = 0.625
+_CURRENT_ROUNDING = "4"  # the mode that is set, to instructions of 512 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Arithmetic on operands of one type of floats and so many lanes."""
+    """Arithmetic on operands of one type of floats and so many lanes.
+
+    It `scales` by powers of two in one instruction, where the processor has AVX-512.
+    """
 
     builder: FunctionBuilder
     dtype: np.dtype
     lanes: int
+    scales: bool = False
 
     @property
     def format(self) -> Format:
@@ -173,7 +178,40 @@ class Lanes:
             total = self.fma(total, at, self.number(each))
         return total
 
-    def power_of_two(self, exponent: str) -> str:
+    def scaled(self, operand: str, count: str, shifted: str) -> str:
+        """Floats times two to the power of a whole number, `count`; `shifted` is it plus magic."""
+        bits = 8 * self.dtype.itemsize * self.lanes
+        if self.scales and (self.lanes == 1 or bits in (128, 256, 512)):
+            return self._by_instruction(operand, count)
+        # By two factors, since one may lie outside of the normal range.
+        magic = _bits_of(self.format.magic, self.dtype)
+        exponent = self.of_integers("sub", self.bits(shifted), magic)
+        half = self.of_integers("ashr", exponent, 1)
+        others = self.of_integers("sub", exponent, half)
+        result = self.of("fmul", operand, self._power_of_two(half))
+        return self.of("fmul", result, self._power_of_two(others))
+
+    def _by_instruction(self, operand: str, count: str) -> str:
+        """Scales by the instruction of AVX-512, a scalar as the first lane of a vector."""
+        builder = self.builder
+        lanes = 16 // self.dtype.itemsize if self.lanes == 1 else self.lanes
+        kind, element = type_of(self.dtype, lanes), type_of(self.dtype)
+        if self.lanes == 1:
+            operand, count = (
+                builder.emit(f"insertelement {kind} poison, {element} {x}, i32 0")
+                for x in (operand, count)
+            )
+        bits, mask = 8 * self.dtype.itemsize * lanes, f"i{max(8, lanes)}"
+        typed = [(kind, operand), (kind, count), (kind, operand), (mask, "-1")]
+        if bits == 512:
+            typed.append(("i32", _CURRENT_ROUNDING))
+        name = f"scalef.p{'s' if self.dtype == F32 else 'd'}.{bits}"
+        result = builder.call(f"llvm.x86.avx512.mask.{name}", kind, *typed)
+        if self.lanes > 1:
+            return result
+        return builder.emit(f"extractelement {kind} {result}, i32 0")
+
+    def _power_of_two(self, exponent: str) -> str:
         """Two to the power of integers, within the normal range."""
         biased = self.of_integers("add", exponent, self.format.bias)
         return self.from_bits(self.of_integers("shl", biased, self.format.fraction))
@@ -189,15 +227,7 @@ def exponential(on: Lanes, x: str) -> str:
     count = on.of("fsub", shifted, magic)
     r = on.fma(count, on.number(-facts.high), x)
     r = on.fma(count, on.number(-facts.low), r)
-    squared = on.of("fmul", r, r)
-    rest = on.fma(on.polynomial(facts.exp, r), squared, r)
-    result = on.of("fadd", rest, on.number(1.0))
-    # By two factors, since one may lie outside of the normal range.
-    exponent = on.of_integers("sub", on.bits(shifted), _bits_of(facts.magic, on.dtype))
-    half = on.of_integers("ashr", exponent, 1)
-    others = on.of_integers("sub", exponent, half)
-    result = on.of("fmul", result, on.power_of_two(half))
-    return on.of("fmul", result, on.power_of_two(others))
+    return on.scaled(on.polynomial((*facts.exp, 1.0, 1.0), r), count, shifted)
 
 
 def logarithm(on: Lanes, x: str) -> str:

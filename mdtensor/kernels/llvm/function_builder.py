@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
+from mdtensor.kernels.llvm.language import LLVM, LLVM_IR_FMA
 from mdtensor.kernels.llvm.llvm_types import type_of
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.register_types import I64
@@ -41,9 +42,13 @@ class Buffer:
 
 
 class FunctionBuilder:
-    """Appends instructions; variables that change lie on the stack, where LLVM promotes them."""
+    """Appends instructions of a language.
 
-    def __init__(self) -> None:
+    Variables that change lie on the stack, where LLVM promotes them.
+    """
+
+    def __init__(self, language: LLVM = LLVM_IR_FMA) -> None:
+        self.language = language
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}

@@ -13,8 +13,6 @@ from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.register_types import I64
 
-_U32 = np.dtype(np.uint32)
-
 
 def take_number(builder: FunctionBuilder, nest: LoopNest) -> None:
     """Declares `group`, counted in the order in which groups begin, and the launch's `epoch`."""

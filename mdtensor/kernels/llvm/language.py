@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mdtensor.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class LLVM:
-    """The language LLVM IR; `fused` where products that are added up round once."""
+    """The language LLVM IR.
+
+    It is `fused` where products that are added up round once, and has `halves` where instructions
+    convert float16. It `scales` where an instruction scales floats by powers of two, and has
+    `masks` where loads of some lanes alone are as fast as others and never fault by lanes that they
+    leave out: AVX-512 has both.
+    """
 
     name: str
     fused: bool
+    halves: bool = True
+    scales: bool = False
+    masks: bool = False
     narrow_index: str = ""
 
     def narrowed(self) -> LLVM:
@@ -18,5 +27,6 @@ class LLVM:
         return self
 
 
-LLVM_IR = LLVM("llvm", fused=False)
+LLVM_IR = LLVM("llvm", fused=False, halves=False)
 LLVM_IR_FMA = LLVM("llvm", fused=True)
+LLVM_IR_AVX512 = LLVM("llvm", fused=True, scales=True, masks=True)

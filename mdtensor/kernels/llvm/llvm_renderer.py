@@ -44,8 +44,8 @@ def render(
 def _kernel(nest: LoopNest, language: LLVM, declared: dict[str, str], *, streaming: bool) -> str:
     if nest.threads > 1 or nest.maps or nest.cluster > 1:
         raise LoweringError("llvm has groups of one work-item alone")
-    builder = FunctionBuilder()
-    statements = Statements(builder, fused=language.fused, streaming=streaming)
+    builder = FunctionBuilder(language)
+    statements = Statements(builder, streaming=streaming)
     _take_arguments(builder, nest)
     head, inside, after = (builder.name(kind) for kind in ("groups", "group", "after"))
     builder.let("launched group", "%begin", I64, mutable=True)

@@ -42,9 +42,9 @@ VECTOR_BYTES = 64
 class Statements:
     """Appends what statements do; `streaming` tells whether stores may bypass the caches."""
 
-    def __init__(self, builder: FunctionBuilder, *, fused: bool, streaming: bool) -> None:
+    def __init__(self, builder: FunctionBuilder, *, streaming: bool) -> None:
         self.builder = builder
-        self.values = Values(builder, fused=fused)
+        self.values = Values(builder)
         self.streaming = streaming
         self.streamed = False
         self._named = 0

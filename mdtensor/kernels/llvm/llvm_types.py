@@ -11,7 +11,9 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 
-_FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+# LLVM rounds to its own bfloat by a function of a compiler's library, one element at a time, where
+# a processor has no instruction for that; and such instructions lose subnormal numbers.
+_TYPES = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
 
 @lru_cache(1024)  # NumPy makes a type's name anew each time: half of the time of rendering
@@ -21,8 +23,8 @@ def type_of(dtype: np.dtype, lanes: int = 1) -> str:
     >>> type_of(np.dtype("f4"), 16), type_of(np.dtype("?"))
     ('<16 x float>', 'i8')
     """
-    if dtype.name in _FLOATS:
-        scalar = _FLOATS[dtype.name]
+    if dtype.name in _TYPES:
+        scalar = _TYPES[dtype.name]
     elif dtype.kind in "iub":
         scalar = f"i{8 * dtype.itemsize}"
     else:
@@ -37,8 +39,7 @@ def mangled(dtype: np.dtype, lanes: int = 1) -> str:
     >>> mangled(np.dtype("f4"), 16), mangled(np.dtype("i8"))
     ('v16f32', 'i64')
     """
-    bits = 8 * dtype.itemsize
-    kind = "bf" if dtype.name == "bfloat16" else "f" if dtype.kind == "f" else "i"
+    bits, kind = 8 * dtype.itemsize, "f" if dtype.kind == "f" else "i"
     return f"{kind}{bits}" if lanes == 1 else f"v{lanes}{kind}{bits}"
 
 

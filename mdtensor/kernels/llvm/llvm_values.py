@@ -48,11 +48,11 @@ _INTRINSICS = {
 
 
 class Values:
-    """Computes values; `fused` tells whether products that are added up round once."""
+    """Computes values by what the builder's language has."""
 
-    def __init__(self, builder: FunctionBuilder, *, fused: bool) -> None:
+    def __init__(self, builder: FunctionBuilder) -> None:
         self.builder = builder
-        self.fused = fused
+        self.language = builder.language
 
     def value(self, value: Value, lanes: int, dtype: np.dtype | None = None) -> str:
         """The operand of a value, in another type if one is given, widened to `lanes`."""
@@ -160,7 +160,7 @@ class Values:
             return self.value(source, lanes, calc.dtype)
         if op == "tf32":
             return self.value(calc.args[0], lanes)
-        if self.fused and (terms := fused_terms(calc)):
+        if self.language.fused and (terms := fused_terms(calc)):
             arguments = [(kind, self.value(term, lanes, calc.dtype)) for term in terms]
             return builder.call(f"llvm.fma.{mangled(calc.dtype, lanes)}", kind, *arguments)
         args = [self.value(arg, lanes, calc.dtype) for arg in calc.args]
@@ -187,7 +187,8 @@ class Values:
                 f"llvm.{_INTRINSICS[op]}.{mangled(calc.dtype, calc.lanes)}", kind, *typed
             )
         if op in ELEMENTARY and calc.dtype in (F32, F64):
-            return ELEMENTARY[op](Lanes(builder, calc.dtype, calc.lanes), args[0])
+            on = Lanes(builder, calc.dtype, calc.lanes, self.language.scales)
+            return ELEMENTARY[op](on, args[0])
         return self._by_library(calc, kind, args)
 
     def _by_library(self, calc: Calc, kind: str, args: list[str]) -> str:

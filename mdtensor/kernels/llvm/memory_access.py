@@ -22,7 +22,8 @@ def loaded(builder: FunctionBuilder, load: Load) -> str:
     if lanes == 1 or (stride == 1 and valid == lanes):
         operand = _neighbours(builder, builder.address(load.buffer, load.index), load)
     elif stride == 1:
-        operand = _first_neighbours(builder, load, valid)
+        read = _masked if builder.language.masks else _by_halves
+        operand = read(builder, load, valid)
     elif stride == -1 and valid == lanes:
         address = builder.address(load.buffer, load.index - (lanes - 1))
         operand = reversed_lanes(builder, _neighbours(builder, address, load), load.memory, lanes)
@@ -75,7 +76,33 @@ def _neighbours(builder: FunctionBuilder, address: str, load: Load) -> str:
     return builder.emit(f"load {kind}, ptr {address}, align {load.memory.itemsize}")
 
 
-def _first_neighbours(builder: FunctionBuilder, load: Load, valid: int) -> str:
+def _by_halves(builder: FunctionBuilder, load: Load, valid: int) -> str:
+    """The first lanes of a vector, read as narrower vectors, each half as long or shorter.
+
+    AVX2 has loads under a mask, but AMD's manual lets them fault by lanes that they leave out, and
+    QEMU's do; other processors have none, where LLVM reads element by element.
+    """
+    memory, lanes = load.memory, load.lanes
+    kind = type_of(memory, lanes)
+    operand, first = "zeroinitializer", 0
+    while first < valid:
+        count = 1 << ((valid - first).bit_length() - 1)
+        part, place = type_of(memory, count), builder.address(load.buffer, load.index + first)
+        piece = builder.emit(f"load {part}, ptr {place}, align {memory.itemsize}")
+        if count == 1:
+            element = f"{type_of(memory)} {piece}"
+            operand = builder.emit(f"insertelement {kind} {operand}, {element}, i32 {first}")
+        else:
+            widened = [n if n < count else 0 for n in range(lanes)]
+            piece = shuffled(builder, piece, "poison", part, widened)
+            inside = range(first, first + count)
+            picks = [lanes + n - first if n in inside else n for n in range(lanes)]
+            operand = shuffled(builder, operand, piece, kind, picks)
+        first += count
+    return operand
+
+
+def _masked(builder: FunctionBuilder, load: Load, valid: int) -> str:
     """The first lanes of a vector, read under a mask."""
     memory, lanes = load.memory, load.lanes
     kind = type_of(memory, lanes)

@@ -1,44 +1,31 @@
 """(Frame) -> LoopNest: one kernel, whose groups compute a problem or partial results of it.
 
 What is declared comes first: the group's part, the work-items' numbers, where results go, local
-memory. Then come the loops, in one of five ways.
+memory. Then come the loops, which are those of a loop structure.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from mdtensor.lower.codegen.base.destinations import Destinations, outputs_of, totals_of
 from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.loop_structure import LoopStructure
 from mdtensor.lower.codegen.base.partial_results import Partials, number_among
 from mdtensor.lower.codegen.base.partition import group_bounds
-from mdtensor.lower.codegen.body.write_outputs import item_turns, shared_memory
-from mdtensor.lower.codegen.cpu.tiled_loops import row_by_row, tiled_loops
-from mdtensor.lower.codegen.groups.cluster_reduction import begun
 from mdtensor.lower.codegen.memory import stage_inputs
-from mdtensor.lower.codegen.register_blocking.register_blocking import (
-    item_numbers,
-    resident_memory,
-    resident_tiles,
-)
-from mdtensor.lower.codegen.scan.cooperative_scan import scan_blocks, scan_memory
-from mdtensor.lower.codegen.streaming.pointwise import pointwise_tiles
-from mdtensor.lower.codegen.tma.wgmma_loop import bulk_tiles, maps_of
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name, product, total
 from mdtensor.lower.ir.loop_nest import Argument, LoopNest
 from mdtensor.lower.ir.statements import IndexCalc, LetIndex, Statement
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scratch_memory import ALIGNMENT, is_aligned, whole_lines
-from mdtensor.lower.schedule.machine_model import WARP
 
 
-def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
-    """The kernel of a problem.
+def kernel_of(frame: Frame, structure: LoopStructure, partials: Partials | None = None) -> LoopNest:
+    """The kernel of a problem, with the loops of a structure.
 
     Where groups have `partials`, they leave those of a reduction there; a scan goes on from them.
     """
@@ -47,64 +34,36 @@ def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
     destinations, carries = outputs_of(frame), totals
     if totals and problem.scanned < 0:
         destinations, carries = totals, ()
-    way = _way_of(frame, carries)
+    loops = partial(structure.loops, carries=carries) if carries else structure.loops
     left = whole_lines(partials.nbytes * len(totals)) if partials else ZERO
     staged, per_group = _staged(frame, left)
     body = (
         *part_bounds(frame),
-        *way.numbers(frame),
+        *structure.numbers(frame),
         *declared,
-        *way.memory(frame),
+        *structure.memory(frame),
         *staged,
-        *way.loops(frame, destinations),
+        *loops(frame, destinations),
     )
     groups = groups_of(frame)
     return LoopNest(
         "kernel_0",
         arguments_of(problem),
         size_names(problem),
-        frame.items + (WARP if schedule.bulk else 0),
+        frame.items + structure.more_items,
         body,
         groups,
         left + per_group * groups,
-        maps=maps_of(frame) if schedule.bulk else (),
+        maps=structure.maps(frame),
         stores_in_loops=not schedule.resident,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A loop structure: how work-items are numbered, the memory that they share, their loops."""
-
-    numbers: Callable[[Frame], list[Statement]]
-    memory: Callable[[Frame], list[Statement]]
-    loops: Callable[[Frame, Destinations], list[Statement]]
-
-
-def _way_of(frame: Frame, carries: Destinations) -> _Way:
-    """The loop structure for a problem and a schedule; `carries` are those of a plain scan."""
-    if not frame.schedule.resident:
-        return _Way(row_by_row, _tree_memory, partial(tiled_loops, carries=carries))
-    if frame.problem.scanned >= 0:
-        return _Way(item_numbers, scan_memory, scan_blocks)
-    if not frame.problem.contracted:
-        return _Way(item_numbers, _no_memory, pointwise_tiles)
-    if frame.schedule.bulk:
-        return _Way(item_numbers, resident_memory, bulk_tiles)
-    return _Way(item_numbers, resident_memory, resident_tiles)
-
-
-def _tree_memory(frame: Frame) -> list[Statement]:
-    return [*shared_memory(frame), *item_turns(frame)]
-
-
-def _no_memory(_: Frame) -> list[Statement]:
-    return []
 
 
 def _totals(frame: Frame, partials: Partials) -> tuple[list[Statement], Destinations]:
     """Declares where a group writes its partial results; in a cluster, the first group has all."""
     if partials.local:
+        from mdtensor.lower.codegen.groups.cluster_reduction import begun
+
         return begun(frame, partials)
     number = number_among(frame.tilings, frame.problem.contracted)
     pointers, totals = totals_of(frame, partials, number)

@@ -14,7 +14,9 @@ from mdtensor.lower.cpu.candidates_two_dims import tiles_of_two
 from mdtensor.lower.cpu.cost.cpu_cost import runs_along_lanes
 from mdtensor.lower.cpu.cost.cpu_facts import reads_around
 from mdtensor.lower.ir.index import as_index
+from mdtensor.lower.problem.data_bounds import regular
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scratch_memory import staged_dtype
 from mdtensor.lower.problem.work import bytes_moved
 from mdtensor.lower.schedule.default_schedule import (
     can_scatter,
@@ -29,13 +31,15 @@ from mdtensor.lower.schedule.machine_model import PAGE
 from mdtensor.lower.schedule.rules.row_stores import rows_across, unlike_rows
 from mdtensor.lower.schedule.rules.valid import is_valid
 from mdtensor.lower.schedule.schedule import MOST_AHEAD, Schedule
-from mdtensor.specs import Target
+from mdtensor.specs import Target, is_short_float
 
 _ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
 _MOST_UNROLLED = 320  # vectors that are computed at once where windows are unrolled
-_REDUCTION_TILE = 256
+_REDUCTION_TILE, _LEAST_STEPS = 256, 32
+_UNROLLED_STEPS, _LEAST_TURNS = 4, 8
 _LANE_TILE = 512
+_ROW_TILE = 64
 _ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
 # Rows, and vectors, of register tiles whose rows begin differently: larger ones were no faster, and
 # compilers take many seconds for them, since the ends of rows are code of their own.
@@ -49,15 +53,24 @@ def cpu_candidates(
 ) -> Iterator[Schedule]:
     """Schedules with various lanes, register tiles and staging; all dims in one part.
 
-    Those for `general` kernels fit the problem whatever its strides are.
+    Those for `general` kernels fit the problem whatever its strides are. Where arrays tell ranges,
+    they are those of ranges of mean length, as far as these allow.
     """
+    if problem.bounds is not None:
+        made = cpu_candidates(regular(problem), target, general=general)
+        yield from (schedule for schedule in made if is_valid(problem, schedule))
+        return
     base = plain(problem)
-    yield base
-    if can_scatter(problem):
+    scatters = can_scatter(problem)
+    if not (scatters and general):  # other shapes may have many points to choose among
+        yield base
+    if scatters:
         longest = base.reduce_order[-1]
         for count in _COPIES:
             registers = tuple(count if d == longest else 1 for d in problem.dims)
             yield scattering(problem, replace(base, registers=registers))
+    if scatters and general:
+        return
     width = lane_width(problem, target)
     if width < 2:
         return
@@ -86,9 +99,11 @@ def cpu_candidates(
                     for made in (flat, *padded, *_windows(problem, flat)):
                         yield made
                         yield from _beyond_caches(problem, made, target, general=general)
-                        for staged in _staged(problem, made, general=general):
+                        for staged in _staged(problem, made, target, general=general):
                             yield staged
                             yield from _streamed(problem, staged, target, general=general)
+                            if not general:
+                                yield from _unrolled(problem, staged)
                     yield from _side_by_side(problem, flat)
         yield from tiles_of_two(problem, replace(base, lane=lane, width=width), target)
         yield from _transposed(problem, base, lane, width, target, general=general)
@@ -171,7 +186,7 @@ def _transposed(
                 made = replace(flat, streaming=streaming)
                 if is_valid(problem, made):
                     yield made
-                    yield from _staged(problem, made, general=general)
+                    yield from _staged(problem, made, target, general=general)
 
 
 def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
@@ -273,7 +288,8 @@ def _streamed(
 def _ahead(problem: Problem, schedule: Schedule) -> int:
     """Iterations of the innermost loop that walk through a page of memory, or some in one run."""
     d = (schedule.reduce_order or schedule.loop_order)[-1]
-    nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
+    read = [dtype.itemsize for dtype in problem.inputs]
+    nbytes = schedule.registers[d] * max(read, default=1)
     if runs_along_lanes(schedule):
         fitting = max(1, min(MOST_AHEAD, _RUN_AHEAD_BYTES // nbytes))
         return 1 << (fitting.bit_length() - 1)
@@ -284,7 +300,9 @@ def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
     return (*(d for d in order if d != lane), lane) if lane in order else order
 
 
-def _staged(problem: Problem, flat: Schedule, *, general: bool) -> Iterator[Schedule]:
+def _staged(
+    problem: Problem, flat: Schedule, target: Target, *, general: bool
+) -> Iterator[Schedule]:
     """The same in cache tiles, with the streams along the lane dim, or all, staged; or none."""
     if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
         return
@@ -308,16 +326,95 @@ def _staged(problem: Problem, flat: Schedule, *, general: bool) -> Iterator[Sche
         tiles[innermost] = _REDUCTION_TILE
     order = (flat.lane, *(d for d in flat.group_order if problem.reduced[d]))
     order = (*order, *(d for d in flat.group_order if d not in order))
-    yield replace(
+    staged = replace(
         flat,
         tiles=tuple(tiles),
         group_order=order,
         staged=tuple("scratch" if used else "" for used in along),
     )
+    yield staged
+    if not general:  # other shapes may have longer rows, of which caches hold fewer
+        yield from _lengthened(problem, staged)
+    yield from _widened(problem, staged)
     if problem.accumulates_in_place and not general:
         # As narrow as L1 holds them, and read where they are.
         tiles[flat.lane] = register
-        yield replace(flat, tiles=tuple(tiles), group_order=order)
+        for steps in _reduction_tiles(problem, flat.lane, innermost, target):
+            tiles[innermost] = steps
+            narrow = replace(flat, tiles=tuple(tiles), group_order=order)
+            yield narrow
+            across = replace(narrow, transposed=True)
+            if rows_across(problem, flat.lane) and is_valid(problem, across):
+                yield across
+
+
+def _unrolled(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with some steps of the innermost reduced dim in one turn of its loop.
+
+    Where they leave no rest, and where several vectors share what rows read: else there is more to
+    load than registers for it.
+    """
+    innermost = flat.reduce_order[-1]
+    turns, rest = divmod(problem.extent(innermost), _UNROLLED_STEPS)
+    vectors = flat.registers[flat.lane] // flat.width
+    if problem.keeps_order or flat.registers[innermost] > 1 or vectors == 1:
+        return
+    if rest == 0 and turns >= _LEAST_TURNS:
+        steps = [_UNROLLED_STEPS if d == innermost else r for d, r in enumerate(flat.registers)]
+        yield replace(flat, registers=tuple(steps))
+
+
+def _reduction_tiles(
+    problem: Problem, lane: int, innermost: int, target: Target
+) -> tuple[int, ...]:
+    """Steps of a tile; also fewer, whose rows span half of L1 where each is a run of its own.
+
+    Of rows that lie far apart, which share few sets, L1 holds no more than it spans.
+    """
+    apart = [
+        distance(stream.strides[innermost].constant) * problem.inputs[stream.buffer].itemsize
+        for stream in problem.streams
+        if stream.uses(lane) and stream.uses(innermost)
+    ]
+    spanned = target.l1_bytes // (2 * max(apart, default=1))
+    fewer = 1 << (spanned.bit_length() - 1) if spanned else 0
+    return (
+        (_REDUCTION_TILE, fewer) if _LEAST_STEPS <= fewer < _REDUCTION_TILE else (_REDUCTION_TILE,)
+    )
+
+
+def _lengthened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
+    """The same with as many more steps as the lane dim is shorter than its tile could be.
+
+    So no tile takes more memory, and rows along the reduction are read in longer runs.
+    """
+    innermost = staged.reduce_order[-1]
+    times = _LANE_TILE // max(staged.registers[staged.lane], problem.extent(staged.lane))
+    for steps in (_REDUCTION_TILE * times // 2, _REDUCTION_TILE * times):
+        if staged.tiles[innermost] and _REDUCTION_TILE < steps <= problem.extent(innermost):
+            tiles = [steps if d == innermost else tile for d, tile in enumerate(staged.tiles)]
+            yield replace(staged, tiles=tuple(tiles))
+
+
+def _widened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
+    """The same with floats of 16 bits staged too that each register tile would widen anew."""
+    wide = [
+        n
+        for n, stream in enumerate(problem.streams)
+        if is_short_float(problem.inputs[stream.buffer])
+        and n < problem.finish_streams
+        and problem.places(n)
+        and not is_short_float(staged_dtype(problem, n))
+    ]
+    if all(staged.staged[n] for n in wide):
+        return
+    tiles = list(staged.tiles)
+    for d in problem.kept:
+        if d != staged.lane and any(problem.streams[n].uses(d) for n in wide):
+            register = staged.registers[d]
+            tiles[d] = max(1, _ROW_TILE // register) * register if register > 1 else 1
+    regions = ("scratch" if n in wide else region for n, region in enumerate(staged.staged))
+    yield replace(staged, tiles=tuple(tiles), staged=tuple(regions))
 
 
 def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
-from mdtensor.lower.problem.problem import Problem, Stream
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.work import bytes_moved
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
@@ -19,6 +19,8 @@ CLEARLY = 0.93
 # Seconds of work, as is expected, from which waking the device's other threads pays: of what was
 # expected to take 20 to 28, one thread took 14 to 31, and two took 4 more (ADR 13).
 WORTH_THREADS = 30e-6
+# What copying a byte to a staged tile takes, in bytes that are read where they are.
+COPIED = 16
 
 
 def best_division(
@@ -48,8 +50,9 @@ def best_division(
     if seconds < WORTH_THREADS or target.cores == 1:
         return seconds, 1, whole
     best = among(GROUPS_PER_CORE * target.cores)
-    if best[0] < seconds and schedule.lane >= 0 and best[2].parts[schedule.lane] > 1:
-        # Rows along the lanes are cut: fewer and longer pieces may be better.
+    is_cut = schedule.lane >= 0 and best[2].parts[schedule.lane] > 1
+    if best[0] < seconds and (is_cut or schedule.scatter):
+        # Rows along the lanes are cut, or groups have copies: fewer and larger may be better.
         longer = among(target.cores)
         best = longer if longer[0] < CLEARLY * best[0] else best
     return best if best[0] < seconds and fits(best[2]) else (seconds, 1, whole)
@@ -79,12 +82,12 @@ def parts_among(
 ) -> tuple[int, ...]:
     """Parts of the dims of a problem, or of a structure, for about so many groups.
 
-    Parts go to kept dims first: to those whose parts share no staged tile, then to those with
-    most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
+    Parts go to kept dims first: where tiles are staged, to those whose parts read or copy least
+    that others have, too; then to those with most blocks, the lane dim last; to reduced ones if
+    that is allowed and cores are idle still.
     """
-    staged = [s for s, region in zip(problem.streams, schedule.staged, strict=True) if region]
     blocks = {d: -(-extent // schedule.registers[d]) for d, extent in enumerate(extents)}
-    parts = _parts(problem, schedule, blocks, staged, groups)
+    parts = _parts(problem, schedule, extents, blocks, groups)
     if schedule.in_turn:
         groups = max(groups, -(-bytes_moved(problem) // target.l2_bytes))
     if split_reductions and math.prod(parts) < target.cores:
@@ -97,16 +100,16 @@ def parts_among(
 def _parts(
     problem: Problem,
     schedule: Schedule,
+    extents: Sequence[int],
     blocks: Mapping[int, int],
-    staged: Sequence[Stream],
     wanted: int,
 ) -> list[int]:
     """Parts of the kept dims, so many together as are wanted, as far as there are blocks."""
     parts = [1] * len(problem.extents)
 
-    def preference(d: int) -> tuple[bool, bool, int]:
-        copied_again = any(not stream.uses(d) for stream in staged)
-        return copied_again, d == schedule.lane, -blocks[d]
+    def preference(d: int) -> tuple[int, bool, int]:
+        again = _read_again(problem, schedule, extents, d) if any(schedule.staged) else 0
+        return again, d == schedule.lane, -blocks[d]
 
     kept = problem.kept
     if schedule.scatter:
@@ -116,3 +119,14 @@ def _parts(
         if missing > 1:
             parts[d] = max(1, min(missing, blocks[d]))
     return parts
+
+
+def _read_again(problem: Problem, schedule: Schedule, extents: Sequence[int], d: int) -> int:
+    """Bytes that each part along a dim reads as the others do; those of staged tiles are copied."""
+    total = 0
+    for stream, region in zip(problem.streams, schedule.staged, strict=True):
+        if not stream.uses(d):
+            elements = math.prod([n for e, n in enumerate(extents) if stream.uses(e)])
+            itemsize = problem.inputs[stream.buffer].itemsize
+            total += elements * itemsize * (COPIED if region else 1)
+    return total

@@ -1,1 +1,1 @@
-"""Schedules of GPUs: candidates, the cost model, and the search space."""
+"""Schedules of GPUs: a folder for each kind, and the registry that the lowering asks."""

@@ -6,10 +6,9 @@ matrices. What bulk copies add to that is in `tma_statements`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.register_types import F16
 from mdtensor.lower.ir.values import Ref

@@ -8,9 +8,10 @@ and strides are numbers, in the other they are names of kernel arguments.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
+
+from mdtensor.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import ZERO, Index
 from mdtensor.lower.ir.statements import Statement
 from mdtensor.lower.ir.tma_statements import TensorMap

@@ -6,10 +6,10 @@ What work-items do together is in `group_statements` and `tma_statements`; `Stat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.group_statements import GroupStatement
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.tma_statements import BulkStatement

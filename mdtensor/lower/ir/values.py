@@ -6,10 +6,11 @@ They are typed by element type and number of lanes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.register_types import register_dtype
 

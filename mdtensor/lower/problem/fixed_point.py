@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.graphs import RECURSIVE, folded
 from mdtensor.translate.scalar import BOOL, Expr, const
 

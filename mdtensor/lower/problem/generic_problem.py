@@ -9,16 +9,17 @@ import itertools
 import operator
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.pass_runner import Pass
-from mdtensor.lower.problem.problem import Computed, Finish, Problem, Read, Write
+from mdtensor.lower.problem.problem import Bounds, Computed, Finish, Problem, Read, Write
 from mdtensor.lower.problem.simd_lanes import MOST_APART
-from mdtensor.translate.graphs import folded
+from mdtensor.translate.graphs import folded, in_order
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, renaming, with_args
@@ -74,7 +75,7 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     if not all(-LITERAL_OFFSET <= offset <= LITERAL_OFFSET for offset in offsets):
         return None
     offsets = list(map(_literal, offsets))
-    if any(read.computed for read in problem.all_reads):
+    if problem.bounds is not None or any(read.computed for read in problem.all_reads):
         return None
     walks = [walk.strides for walk in (*problem.streams, *problem.writes)]
     strides = [[stride.constant or 0 for stride in walk] for walk in walks]
@@ -180,6 +181,7 @@ class _Names:
             writes=writes,
             finish=finish,
             reaches=(),
+            bounds=self.bounds(problem.bounds),
         )
         return replace(general, sizes=tuple(self.sizes)), tuple(self.sizes.values())
 
@@ -219,11 +221,15 @@ class _Names:
             Computed(
                 self.expressions(f"{label}place{k}_", [part.expr])[0],
                 self.name(f"{label}axis{k}", part.extent),
-                self.name(f"{label}gap{k}", part.stride),
+                self.gap(f"{label}gap{k}", part.stride),
             )
             for k, part in enumerate(given.computed)
         )
         return replace(given, offset=self.shared_offset(label, given), computed=computed)
+
+    def gap(self, label: str, stride: Index) -> Index:
+        """The stride of a computed place: neighbours, as most are, need no product."""
+        return as_index(1) if stride.constant == 1 else self.name(label, stride)
 
     def shared_offset(self, label: str, given: Read) -> Index | int:
         """The offset; reads at the same place of a stream keep one name, so that they are one."""
@@ -263,18 +269,24 @@ class _Names:
             found = found + name(label) * _literal(count)
         return found + _literal(rest) if abs(rest) <= LITERAL_OFFSET else None
 
+    def bounds(self, given: Bounds | None) -> Bounds | None:
+        if given is None:
+            return None
+        return Bounds(given.dim, *self.expressions("bound", (given.begin, given.end)))
+
     def function(self, label: str, given: ScalarFunction) -> ScalarFunction:
         return replace(given, results=self.expressions(label, given.results))
 
     def expressions(self, label: str, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
         """Expressions on the new dims, with names for the large constants beside their indices."""
         rename, count = renaming(self.labels), itertools.count()
+        places = _places_of_indices(exprs)
 
         def step(node: Expr, args: list[Expr]) -> Expr:
             if not args:
                 return rename(node)
             is_moved = any(map(operator.is_not, args, node.args))
-            if node.op != "select" and is_moved:
+            if node.op != "select" and (is_moved or id(node) in places):
                 args = [self.sized(f"{label}{next(count)}", a) if _is_large(a) else a for a in args]
             return with_args(node, args)
 
@@ -283,6 +295,21 @@ class _Names:
     def sized(self, label: str, constant: Expr) -> Expr:
         self.name(label, constant.number)
         return Expr("size", (), constant.dtype, label)
+
+
+def _places_of_indices(exprs: Sequence[Expr]) -> set[int]:
+    """The ids of the nodes below values that are compared with an index for being equal to it.
+
+    Such a value is a place that is computed, and extents are in it where it counts from the end.
+    """
+    found = [
+        other
+        for node in in_order(exprs)
+        if node.op == "eq"
+        for one, other in (node.args, node.args[::-1])
+        if one.op == "index"
+    ]
+    return set(map(id, in_order(found)))
 
 
 def _is_large(expr: Expr) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, apply
 
@@ -38,7 +39,7 @@ def _extreme(operator: Operator, position: int) -> Expr:
     result = operator.results[position]
     if result.op != "select" or result.args[0].op not in _FUNCTIONS:
         return result
-    if result.dtype.kind != "f" or result.dtype.itemsize > _MOST_BYTES:
+    if kind_of(result.dtype) != "f" or result.dtype.itemsize > _MOST_BYTES:
         return result
     function, identity = _FUNCTIONS[result.args[0].op]
     condition, right, left = result.args

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.forks import cached_property
 from mdtensor.lower.ir.index import Index, as_index
@@ -98,6 +98,19 @@ class Finish:
     reads: tuple[Read, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The range of a reduced dim that counts, from `begin` up to `end`, which kept dims decide.
+
+    Parameter n of the expressions, which are int64, is what read n gives. What a range has outside
+    of the dim is not there.
+    """
+
+    dim: int
+    begin: Expr
+    end: Expr
+
+
 @dataclass(frozen=True)
 class Problem:
     """The index space, what is read, computed, combined and written; dims are numbered.
@@ -107,7 +120,8 @@ class Problem:
     `operator`. The dim `scanned` is one of them: every partial result along it is a result too
     (-1 where there is none; else it is the only one). Streams from `finish_streams` on are read
     by the `finish` alone. `reaches` has the first and the last element of each input, counted from
-    where its addresses are; () where they are not known.
+    where its addresses are; () where they are not known. Along the dim of `bounds`, only points
+    inside count.
     """
 
     labels: tuple[str, ...]
@@ -124,6 +138,7 @@ class Problem:
     scanned: int = -1
     finish: Finish | None = None
     reaches: tuple[tuple[int, int], ...] = ()
+    bounds: Bounds | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -135,7 +150,8 @@ class Problem:
     @cached_property
     def _hash(self) -> int:
         # Problems that are alike in these are few, and the whole of one takes long.
-        return hash((self.extents, self.reduced, self.sizes, self.inputs, self.outputs))
+        sizes, types = (self.extents, self.reduced, self.sizes), (self.inputs, self.outputs)
+        return hash((self.scalar.digest, *sizes, *types))
 
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:

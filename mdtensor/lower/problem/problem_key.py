@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from mdtensor.lower.ir.index import Index, as_index
-from mdtensor.lower.problem.problem import Finish, Problem, Read
+from mdtensor.lower.problem.problem import Bounds, Finish, Problem, Read
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
@@ -60,6 +60,7 @@ def key_pattern(structure: Problem) -> str | None:
     if (
         named != set(structure.sizes)
         or any(as_index(offset).constant is None for offset in offsets)
+        or (structure.bounds is not None)
         or any(dims_in(result) for function in functions for result in function.results)
     ):
         return None
@@ -75,20 +76,42 @@ def key_pattern(structure: Problem) -> str | None:
 def key_form(structure: Problem) -> re.Pattern[str]:
     """A pattern that matches the keys of all problems of a structure, and of few others.
 
+    Its groups are what differs, the extents first.
+
     >>> from mdtensor.lower.problem.generic_problem import generalised
     >>> from mdtensor.lower.problem.problem import problem_from_md_hom
     >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
     >>> problem = problem_from_md_hom(md_hom_from_einsum("ij->i", [TensorSpec.of((64, 32))]))
     >>> form = key_form(generalised(problem)[0])
-    >>> form.fullmatch(problem_key(problem)) is not None
-    True
+    >>> form.fullmatch(problem_key(problem)).groups()
+    ('64', '32', '32')
     >>> form.fullmatch("id/add 64,32+ float64(32,1) -> float64(1,0) #469112ed") is None
     True
     """
     line = _line(structure, lambda index: "\0" if index.constant is None else repr(index))
     shown, _, _ = line.rpartition("#")
-    return re.compile(re.escape(shown).replace("\0", r"-?\d+") + "#[0-9a-f]+")
+    return re.compile(re.escape(shown).replace("\0", r"(-?\d+)") + "#[0-9a-f]+")
+
+
+def structure_in_key(key: str) -> str:
+    """The structure that a key tells of, for people: extents and strides of several are stars.
+
+    >>> structure_in_key("mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1)")
+    'mul/add *,*+,* float32(*,1,0) float32(0,*,1) -> float32(*,0,1)'
+    >>> structure_in_key("something else")
+    'something else'
+    """
+    parts = _KEY.fullmatch(key)
+    if parts is None:
+        return key
+    functions, dims, accesses = parts.groups()
+    strides = re.sub(r"(?<=[(,])-?\d+(?=[,)])", lambda s: s[0] if s[0] in _NEAR else "*", accesses)
+    return f"{functions} {re.sub(r'[0-9]+', '*', dims)} {strides.strip()}"
+
+
+_NEAR = ("-1", "0", "1")
+_KEY = re.compile(r"(.*) ([\d,+]*) ((?:\w+\([-\d,]*\) )*-> (?:\w+\([-\d,]*\) ?)+)(?:#[0-9a-f]+)?")
 
 
 def _line(problem: Problem, shown: Callable[[Index], str]) -> str:
@@ -123,6 +146,7 @@ def _digest(problem: Problem) -> str:
         tuple([(write.buffer, write.offset) for write in problem.writes]),
         problem.scanned,
         problem.finish,
+        problem.bounds,
     )
 
 
@@ -135,6 +159,7 @@ def _digits(
     writes: tuple[tuple[int, Index | int], ...],
     scanned: int,
     finish: Finish | None,
+    bounds: Bounds | None,
 ) -> str:
     hidden: tuple[object, ...] = (
         scalar.params,
@@ -148,4 +173,6 @@ def _digits(
         hidden += (f"scan of {scanned}",)
     if finish is not None:
         hidden += (finish,)
+    if bounds is not None:
+        hidden += (bounds,)
     return hashlib.sha256(repr(hidden).encode()).hexdigest()[:8]

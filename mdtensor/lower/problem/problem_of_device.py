@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mdtensor.lower.pass_runner import Pass
-from mdtensor.lower.problem.narrow_tuples import with_narrow_places
+from mdtensor.lower.problem.data_bounds import with_bounds
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.widen_comparisons import with_compared_words
 from mdtensor.specs import Target
@@ -15,12 +15,15 @@ from mdtensor.translate.md_hom import MDHom
 def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
     """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
 
-    Places of tuples are as narrow as they can be; what has no vectors compares words. Raises
-    LoweringError where one kernel cannot compute it (see `problem_from_md_hom`).
+    Processors go through ranges that arrays tell. Places of tuples are as narrow as they can be;
+    what has no vectors compares words. Raises LoweringError where one kernel cannot compute it
+    (see `problem_from_md_hom`).
     """
     problem = problem_from_md_hom(md_hom)
     if not target.matrices:
         problem = EXACT(problem)
+    if target.kind == "cpu":
+        problem = BOUND(problem)
     problem = NARROW(problem)
     return WIDEN(problem) if target.kind == "gpu" else problem
 
@@ -30,7 +33,16 @@ def _with_exact_factors(problem: Problem) -> Problem:
     return problem if scalar is problem.scalar else replace(problem, scalar=scalar)
 
 
+def _with_narrow_places(problem: Problem) -> Problem:
+    if problem.operator is None:
+        return problem
+    from mdtensor.lower.problem.narrow_tuples import with_narrow_places  # and exact fractions
+
+    return with_narrow_places(problem)
+
+
 EXACT = Pass("keep factors exact", _with_exact_factors)
-NARROW = Pass("narrow tuples", with_narrow_places)
+BOUND = Pass("bound loops by data", with_bounds)
+NARROW = Pass("narrow tuples", _with_narrow_places)
 WIDEN = Pass("widen comparisons", with_compared_words)
-DEVICE_PASSES = (EXACT, NARROW, WIDEN)
+DEVICE_PASSES = (EXACT, BOUND, NARROW, WIDEN)

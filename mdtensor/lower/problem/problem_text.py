@@ -26,6 +26,8 @@ def problem_text(problem: Problem) -> str:
     dims = zip(_names(problem), problem.extents, problem.reduced, strict=True)
     lines = ["dims " + " ".join(f"{dim}:{n}{'+' * is_reduced}" for dim, n, is_reduced in dims)]
     lines += [f"read p{n} = {_read(problem, read)}" for n, read in enumerate(problem.reads)]
+    if (bounds := problem.bounds) is not None:
+        lines.append(f"from {bounds.begin} up to {bounds.end} along {_names(problem)[bounds.dim]}")
     lines.append("compute " + _listed(problem.scalar.results))
     if (operator := problem.operator) is not None:
         identity = "" if operator.identity is None else f", from {_listed(operator.identity)}"

@@ -6,13 +6,14 @@ all bins for every element is one way to compute that; to go straight to the bin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.translate.scalar import Expr, cast, const
+from mdtensor.translate.scalar import Expr, Number, cast, const
 from mdtensor.translate.trees import dims_in
 
 
@@ -34,6 +35,24 @@ def selection_of(problem: Problem) -> Selection | None:
     Every result of the scalar function must be `select(index == expression, value, identity)` with
     one and the same condition, and nothing else may depend on that dim.
     """
+    taken = chosen(problem)
+    found = None if taken is None else _equation(taken[0])
+    if taken is None or found is None:
+        return None
+    (label, index), values = found, taken[1]
+    dim = problem.labels.index(label)
+    elsewhere = (index, *values, *(part.expr for r in problem.reads for part in r.computed))
+    walked = any(stream.uses(dim) for stream in problem.streams[: problem.finish_streams])
+    if problem.reduced[dim] or walked or any(label in dims_in(expr) for expr in elsewhere):
+        return None
+    return Selection(dim, index, values)
+
+
+def chosen(problem: Problem) -> tuple[Expr, tuple[Expr, ...]] | None:
+    """The condition under which a point counts, and its values; None where all points count.
+
+    Every result of the scalar function must be `select(condition, value, identity)`.
+    """
     operator = problem.operator
     if operator is None or operator.identity is None or not problem.contracted:
         return None
@@ -43,19 +62,9 @@ def selection_of(problem: Problem) -> Selection | None:
     conditions = {result.args[0] for result in results}
     others = [result.args[2] for result in results]
     neutral = zip(others, operator.identity, strict=True)
-    if len(conditions) != 1 or any(e.op != "const" or e.value != v for e, v in neutral):
+    if len(conditions) != 1 or not all(_is_constant(e, v) for e, v in neutral):
         return None
-    values = tuple(result.args[1] for result in results)
-    found = _equation(conditions.pop())
-    if found is None:
-        return None
-    label, index = found
-    dim = problem.labels.index(label)
-    elsewhere = (index, *values, *(part.expr for r in problem.reads for part in r.computed))
-    walked = any(stream.uses(dim) for stream in problem.streams[: problem.finish_streams])
-    if problem.reduced[dim] or walked or any(label in dims_in(expr) for expr in elsewhere):
-        return None
-    return Selection(dim, index, values)
+    return conditions.pop(), tuple([result.args[1] for result in results])
 
 
 def selected(problem: Problem) -> Selection:
@@ -64,6 +73,12 @@ def selected(problem: Problem) -> Selection:
     if selection is None:
         raise LoweringError("the scalar function selects no dim")
     return selection
+
+
+def _is_constant(expr: Expr, value: Number) -> bool:
+    """Whether an expression is that number, or NaN too."""
+    are_nan = expr.value != expr.value and value != value
+    return expr.op == "const" and (expr.value == value or are_nan)
 
 
 def _converted_inside(expr: Expr) -> Expr:

@@ -6,9 +6,9 @@ function has in the elements that no condition asks for need not be computed at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.simplify_expr import (
     FALSE,

@@ -6,13 +6,17 @@ import math
 from functools import lru_cache
 
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.graphs import in_order
+from mdtensor.translate.operations import LONG_FUNCTIONS
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 
 # What a floating-point extreme takes: two comparisons, their masks together, and a choice.
 EXTREME = 4
+# What elementary functions take at least: exp of lanes is a polynomial of this many instructions.
+FUNCTION = 20
 
 
 def bytes_moved(problem: Problem) -> int:
@@ -60,7 +64,7 @@ def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> 
     if operator is None:
         return max(1.0, count)
     combining = _instructions(nodes_of(*(operator.in_order or operator.results)))
-    fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
+    fused = kind_of(scalar.results[0].dtype) == "f" and operator.name == "add"
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 
 
@@ -70,7 +74,7 @@ def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
     Sums and differences of two products are added term by term
     (`lower.codegen.base.value_from_expr.combined`).
     """
-    if operator is None or operator.name != "add" or scalar.results[0].dtype.kind != "f":
+    if operator is None or operator.name != "add" or kind_of(scalar.results[0].dtype) != "f":
         return 1
     pairs = [r.args for r in scalar.results if r.op in ("add", "sub")]
     return 2 if any(all(arg.op == "mul" for arg in pair) for pair in pairs) else 1
@@ -78,8 +82,10 @@ def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
 
 def _instructions(nodes: set[Expr]) -> int:
     """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
-    extremes = sum(expr.op in ("min", "max") and expr.dtype.kind == "f" for expr in nodes)
-    return sum(expr.op != "cast" for expr in nodes) + (EXTREME - 1) * extremes
+    extremes = sum(expr.op in ("min", "max") and kind_of(expr.dtype) == "f" for expr in nodes)
+    functions = sum(expr.op in LONG_FUNCTIONS for expr in nodes)
+    simple = sum(expr.op != "cast" for expr in nodes)
+    return simple + (EXTREME - 1) * extremes + (FUNCTION - 1) * functions
 
 
 def _fused(nodes: set[Expr]) -> int:
@@ -90,7 +96,7 @@ def _fused(nodes: set[Expr]) -> int:
     taken = {
         next(arg for arg in expr.args if arg.op == "mul")
         for expr in nodes
-        if expr.op in ("add", "sub") and expr.dtype.kind == "f"
+        if expr.op in ("add", "sub") and kind_of(expr.dtype) == "f"
         if any(arg.op == "mul" for arg in expr.args)
     }
     return len(taken)

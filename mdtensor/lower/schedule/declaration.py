@@ -7,10 +7,12 @@ configuration that is copied as it stands follow from these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, cast
+
+from mdtensor.dataclass import dataclass
 
 _KEY = "declaration"
 

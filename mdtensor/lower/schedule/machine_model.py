@@ -6,8 +6,7 @@ parallel, memory layers one after the other. A further layer (devices, nodes) is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 
 # Facts that all devices of a kind share, for which code is generated. Of GPUs: work-items that can

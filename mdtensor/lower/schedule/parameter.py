@@ -12,11 +12,11 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from random import Random
 from typing import Any, TypeAlias
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SpaceError
 
 Value: TypeAlias = "bool | int | float | str | tuple[int | str, ...]"

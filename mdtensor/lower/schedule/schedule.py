@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.minmax_operators import with_extremes
@@ -74,7 +75,7 @@ class Schedule:
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
     - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
       by (see `lower.codegen.register_blocking`); without a reduction, what its points share (see
-      `lower.codegen.streaming.pointwise`). What follows is for such schedules only.
+      `lower.gpu.streaming.pointwise`). What follows is for such schedules only.
     - `chunks`: neighbouring points of a dim among those of a work-item, whose next ones lie
       behind the chunks of all work-items; () where all its points are neighbours.
     - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
@@ -85,23 +86,23 @@ class Schedule:
     - `as_source`: per stream, whether its staged tile lies as its source does, the nearest dim
       innermost, instead of as it is read; () for none.
     - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
-      small matrices (see `lower.codegen.register_blocking.tensor_core_tile`); () where every
+      small matrices (see `lower.gpu.tensor_cores.tensor_core_tile`); () where every
       work-item computes its own.
     - `bulk`: matrices come to local memory by bulk copies, for which a warp more asks, and are
-      multiplied by four warps together (see `lower.codegen.tma.wgmma_loop`). Rows may lie along
+      multiplied by four warps together (see `lower.gpu.tma.wgmma_loop`). Rows may lie along
       several dims then, those that have more than one work-item or point.
     - `results`: the region through which results leave, in boxes that copy themselves ("local",
-      see `lower.codegen.tma.wgmma_store`), in runs of groups that march, as many as `stages`
-      (`lower.codegen.streaming.streamed_output`), or "" where work-items store them.
+      see `lower.gpu.tma.wgmma_store`), in runs of groups that march, as many as `stages`
+      (`lower.gpu.streaming.streamed_output`), or "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
       wide accesses do; () for none, which is all that reductions have.
     - `march`: what a group's block reads that the next one reads too, along the last dim that it
       walks through several blocks of, is handed on in registers (see
-      `lower.codegen.streaming.register_rotation`). With `staged` streams, planes of those come to
+      `lower.gpu.streaming.register_rotation`). With `staged` streams, planes of those come to
       local memory while groups march, as many blocks ahead as there are `stages` less one (see
-      `lower.codegen.streaming.plane_prefetch`).
+      `lower.gpu.streaming.plane_prefetch`).
     - `last_group`: of the groups that share a reduction, the last one combines the results of all,
       instead of a second kernel.
     - `cluster`: those groups run at one time, leave their results in the local memory of the first
@@ -179,6 +180,15 @@ class Schedule:
         stays = self.resident and not self.scatter and problem.scanned < 0
         fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
         return SCHEDULED_PASSES if fills else ()
+
+    @property
+    def writes_where_it_reads(self) -> bool:
+        """Whether each element is read with those that are written together with its result.
+
+        Tiles that overlap, copies of inputs, and vectors that are joined from others read further.
+        """
+        reads_further = any(self.staged) or self.peel or self.transposed or self.streaming
+        return self.tail == "split" and not reads_further
 
     def block(self, d: int) -> int:
         """Points of a dim that a group computes at once."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.machine_model import WARP

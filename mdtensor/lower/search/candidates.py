@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.cpu.cost.cpu_cost import estimate, least_seconds
+from mdtensor.lower.cpu.cost.cpu_cost import least_seconds
 from mdtensor.lower.cpu.cpu_candidates import cpu_candidates
 from mdtensor.lower.cpu.parallelism import best_division
+from mdtensor.lower.kinds import kind_of
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.work import operations
 from mdtensor.lower.schedule.rules.scratch_rules import fits_scratch
@@ -38,38 +40,52 @@ def ranked(
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
-    Where no more than `most` are asked for, those beyond may be missing: on processors, those whose
-    arithmetic alone takes longer than the best that many do are not estimated. `pause` is called
-    between candidates by a thread that should leave time to others. On processors there are no
-    more candidates once `enough` says so.
+    Where no more than `most` are asked for, those beyond may be missing: on processors, candidates
+    are estimated in the order of lower bounds, arithmetic and loads alone, until that many take
+    less than the next bound. `pause` is called between candidates by a thread that should leave
+    time to others. On processors there are no more candidates once `enough` says so.
     """
     if target.kind == "gpu":
         from mdtensor.lower.gpu.space.gpu_ranking import ranked_on_any_gpu
 
         return ranked_on_any_gpu(problem, target, general=general, most=most)
-    found: list[tuple[float, Schedule]] = []
-    best: list[float] = []  # the least seconds, as many as are asked for, in order
     fits = partial(fits_scratch, problem, general=general)
     candidates = _short(problem, cpu_candidates(problem, target, general=general))
-    for candidate in candidates if general else _in_turn(problem, candidates):
-        if enough():
+    found: list[tuple[float, int, Schedule]] = []
+    best: list[float] = []  # the least seconds, as many as are asked for, in order
+    for least, place, candidate in _by_promise(
+        candidates if general else _in_turn(problem, candidates),
+        None if most is None else partial(least_seconds, problem, target=target, general=general),
+    ):
+        if enough() or (len(best) == most and best[-1] < least):
             break
         if pause is not None:
             pause()
-        if len(best) == most and best[-1] < least_seconds(
-            problem, candidate, target, general=general
-        ):
-            continue
         seconds, groups, schedule = best_division(
             problem, candidate, target, split_reductions, fits, general=general
         )
         if groups > 1 or fits(schedule):
-            found.append((seconds, schedule))
+            found.append((seconds, place, schedule))
             if most is not None:
                 insort(best, seconds)
                 del best[most:]
-    found.sort(key=lambda pair: pair[0])
-    return found
+    found.sort(key=itemgetter(0, 1))
+    return [(seconds, schedule) for seconds, _, schedule in found]
+
+
+def _by_promise(
+    candidates: Iterator[Schedule],
+    least: Callable[[Schedule], float] | None,
+) -> Iterable[tuple[float, int, Schedule]]:
+    """Candidates with lower bounds of their seconds and their places, the least bound first.
+
+    Where no bound is given, they come one by one in the order in which they are made.
+    """
+    if least is None:
+        return ((0.0, place, candidate) for place, candidate in enumerate(candidates))
+    bounds = [(least(candidate), n, candidate) for n, candidate in enumerate(candidates)]
+    bounds.sort(key=itemgetter(0, 1))
+    return bounds
 
 
 def _short(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:
@@ -92,17 +108,13 @@ def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Sched
 
 def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
-    if target.kind != "gpu":
-        return estimate(problem, schedule, target)
-    from mdtensor.lower.gpu.space.gpu_ranking import estimated_on_gpu
-
-    return estimated_on_gpu(problem, schedule, target)
+    return kind_of(problem, schedule).cost(problem, schedule, target)
 
 
 def broken_rule(problem: Problem, schedule: Schedule, target: Target) -> str:
     """What keeps a schedule from running on a device, as far as is known; else an empty string."""
     if target.kind == "gpu":
-        from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
+        from mdtensor.lower.gpu.space.gpu_ranking import misfit
 
         return misfit(problem, schedule, target)
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_layout import Layout

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, SubscriptError, shown
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, common_dtype
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided, transposed
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand, Term
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
@@ -144,7 +144,7 @@ def convolution_from_layout(
     channels = _channels(layout, geometry, image.shape, taps.shape)
     extents = _extents(layout, channels, image.shape, taps.shape)
     axes = tuple(_axis(layout, geometry, n, image.shape, taps.shape) for n in range(layout.rank))
-    common = np.result_type(*(spec.dtype for spec in specs)) if dtype is None else dtype
+    common = common_dtype([spec.dtype for spec in specs]) if dtype is None else dtype
     whole = channels.whole
     shape = [
         axes[axis].result if isinstance(axis, int) else whole.get(axis, extents[axis])

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product as combinations
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, const, index_of, param, select
-from mdtensor.translate.scalar_function import ScalarFunction, product
+from mdtensor.translate.scalar_function import ScalarFunction, identity_function, product
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 # The share of the bytes of inputs and result that a copy of the image may take.
@@ -125,6 +126,41 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
         copy = _padding(convolution, padded.image.spec)
         return Blocks(copy, _md_homs(padded, _wholes(padded)), uncut)
     return Blocks(None, _md_homs(convolution, blocks), uncut)
+
+
+def md_homs_of_padded(convolution: Convolution) -> tuple[MDHom, ...]:
+    """The `md_hom`s that zero a copy of the image, copy the image into it, and convolve the copy.
+
+    All indices are affine, whatever the padding; the inputs of the last ones, which are as many as
+    phases of the axes go together, are copy, filter and extras.
+    """
+    padded = _padded(convolution)
+    spec, to = convolution.image.spec, padded.image.spec
+    zero = ScalarFunction((), (const(0, to.dtype),), "zero")
+    everywhere = [f"i{n}" for n in range(len(to.shape))]
+    within: list[AffineIndex] = []
+    for name, term in zip(everywhere, convolution.image.index, strict=True):
+        before = convolution.axes[term].margins[0] if isinstance(term, int) else 0
+        within.append(AffineIndex.of(name, offset=before))
+    return (
+        MDHom(
+            tuple(_dims(tuple(zip(everywhere, to.shape, strict=True)), CC)),
+            zero,
+            (),
+            (Buffer("padded", to),),
+            (),
+            (Access.at(0, everywhere),),
+        ),
+        MDHom(
+            tuple(_dims(tuple(zip(everywhere, spec.shape, strict=True)), CC)),
+            identity_function((spec.dtype,)),
+            (Buffer("image", spec),),
+            (Buffer("padded", to),),
+            (Access.at(0, everywhere),),
+            (Access(0, tuple(within)),),
+        ),
+        *_md_homs(padded, _wholes(padded)),
+    )
 
 
 Block = tuple[Run, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SubscriptError, shown
 
 _NAME = r"[A-Za-z_][A-Za-z_0-9]*"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SubscriptError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, Term

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec, as_dtype, computed_dtype
+from mdtensor.specs import TensorSpec, as_dtype, common_dtype, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
@@ -53,7 +53,7 @@ def md_hom_from_einsum(
             space, specs, dtype=dtype, acc_dtype=acc_dtype, precision=precision, out=out
         )
     contraction = resolve(subscripts, specs, out)
-    common = np.result_type(*(spec.dtype for spec in specs)) if dtype is None else dtype
+    common = common_dtype([spec.dtype for spec in specs]) if dtype is None else dtype
     return md_hom_from_contraction(
         contraction, specs, dtype=common, acc_dtype=acc_dtype, precision=precision, out=out
     )
@@ -78,7 +78,7 @@ def md_hom_from_index_space(
     view = views_from_index_space(space, specs)
     factors = [n for n, access in enumerate(view) if access.buffer not in space.index_operands]
     if dtype is None:
-        dtype = np.result_type(*(specs[view[n].buffer].dtype for n in factors))
+        dtype = common_dtype([specs[view[n].buffer].dtype for n in factors])
     return _sum_of_products(
         space,
         specs,

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import SubscriptError, shown
 from mdtensor.translate.einsum.affine_index import AffineSum, is_name, parse_sum
 
@@ -23,10 +24,10 @@ ELLIPSIS = "..."
 # What no classic string with an arrow has.
 _OF_SUMS = frozenset(string.digits + "+-*@_")
 _KEPT = 10_000  # characters of a string whose parts are kept
+_MOST_OF_TERM = 1 << 14  # characters of a term
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """An index of a term as it is written: a letter, an ellipsis or a sum, and its column."""
 
     name: str
@@ -107,6 +108,23 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
     return _parsed(text, extended) if len(text) <= _KEPT else _parsed.__wrapped__(text, extended)
 
 
+def with_output(text: str) -> str:
+    """The string with the output that einsum takes where none is written.
+
+    >>> with_output("ij,jk"), with_output("ij->i")
+    ('ij,jk->ik', 'ij->i')
+    """
+    subscripts = parse(text, extended=True)
+    if subscripts.output is not None:
+        return text
+    uses = Counter(index.name for term in subscripts.inputs for index in term)
+    names = sorted(name for name, count in uses.items() if count == 1 and name != ELLIPSIS)
+    if ELLIPSIS in uses:
+        names.insert(0, ELLIPSIS)
+    output = tuple(Index(name, 0) for name in names)
+    return repr(Subscripts(text, subscripts.inputs, output, subscripts.finish))
+
+
 def no_string(text: object) -> SubscriptError:
     """The error for what stands where the string should."""
     is_array = hasattr(text, "shape") or type(text) in (list, tuple)
@@ -144,7 +162,14 @@ def _terms(text: str, start: int, end: int, read: _Indices) -> tuple[Term, ...]:
 
 
 def _term(text: str, start: int, end: int, read: _Indices) -> Term:
+    if end - start > _MOST_OF_TERM:
+        raise SubscriptError(
+            f"a term has {end - start} characters, and may have {_MOST_OF_TERM}",
+            hint="a term has an index for each axis of an operand, of which there are at most 64",
+        )
     indices = read(text, start, end)
+    if not text.count(".", start, end):
+        return indices
     ellipses = [index.column for index in indices if index.name == ELLIPSIS]
     if len(ellipses) > 1:
         raise SubscriptError("a term has at most one ellipsis", text=text, carets=ellipses)
@@ -160,6 +185,9 @@ def _sums(text: str, start: int, end: int) -> Term:
 
 
 def _letters(text: str, start: int, end: int) -> Term:
+    term = text[start:end]
+    if term.isascii() and term.isalpha():
+        return tuple(map(Index, term, range(start, end)))
     indices: list[Index] = []
     column = start
     while column < end:

@@ -13,21 +13,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Concat, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.gradients.adjoint_scan import adjoint_scan
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.slots import Application, Slots
+from mdtensor.translate.gradients.slots import Slots
 from mdtensor.translate.gradients.transposed_access import Term, transposed
-from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom import Dim, MDHom, Step
 from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import Access, AffineIndex
 
 _EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
 
 
-def in_parts(slots: Slots, whole: Application) -> list[Application]:
+def in_parts(slots: Slots, whole: Step) -> list[Step]:
     """An `md_hom` of one operator as several: its scalar function, its operator, its epilogue.
 
     Sums stay with the scalar function.
@@ -39,21 +39,17 @@ def in_parts(slots: Slots, whole: Application) -> list[Application]:
     combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
     if all(_is_sum(dim) for dim in combined):
         return [whole]
-    names = [dim.name for dim in md_hom.dims]
-    shape = tuple(dim.extent for dim in md_hom.dims)
-    values = [slots.new(TensorSpec.of(shape, dtype)) for dtype in md_hom.scalar.result_dtypes]
-    buffers = tuple(Buffer(f"t{n}", slots.specs[slot]) for n, slot in enumerate(values))
-    places = tuple(Access.at(n, names) for n in range(len(buffers)))
+    values, buffers, places = slots.between(md_hom.dims, md_hom.scalar.result_dtypes)
     dims = tuple(replace(dim, combine=CC) for dim in md_hom.dims)
     mapped = replace(md_hom, dims=dims, outputs=buffers, out_view=places)
-    parts = [Application(mapped, whole.reads, tuple(values))]
+    parts = [Step(mapped, whole.operands, values)]
     rest = replace(
         md_hom,
         scalar=identity_function(md_hom.scalar.result_dtypes),
         inputs=buffers,
         inp_view=places,
     )
-    left = Application(rest, tuple(values), whole.writes)
+    left = Step(rest, values, whole.results)
     reduced = [dim for dim in combined if isinstance(dim.combine, Pointwise)]
     if not _is_direct(md_hom):
         for dim in reduced[::-1]:
@@ -73,16 +69,12 @@ def _is_direct(md_hom: MDHom) -> bool:
     return is_one and op.name in (*_EXTREMA, "logaddexp")
 
 
-def _without_epilogue(slots: Slots, whole: Application) -> tuple[Application, Application]:
+def _without_epilogue(slots: Slots, whole: Step) -> tuple[Step, Step]:
     md_hom = whole.md_hom
     epilogue = md_hom.epilogue
     assert epilogue is not None
     kept = [replace(dim, combine=CC) for dim in md_hom.kept]
-    shape, names = tuple(dim.extent for dim in kept), [dim.name for dim in kept]
-    types = md_hom.scalar.result_dtypes
-    between = tuple(slots.new(TensorSpec.of(shape, dtype)) for dtype in types)
-    buffers = tuple(Buffer(f"t{n}", slots.specs[slot]) for n, slot in enumerate(between))
-    places = tuple(Access.at(n, names) for n in range(len(between)))
+    between, buffers, places = slots.between(kept, md_hom.scalar.result_dtypes)
     first = replace(md_hom, outputs=buffers, out_view=places, epilogue=None)
     moved = tuple(replace(a, buffer=a.buffer + len(between)) for a in epilogue.view)
     last = MDHom(
@@ -94,21 +86,17 @@ def _without_epilogue(slots: Slots, whole: Application) -> tuple[Application, Ap
         md_hom.out_view,
     )
     return (
-        Application(first, whole.reads, between),
-        Application(last, (*between, *whole.reads), whole.writes),
+        Step(first, whole.operands, between),
+        Step(last, (*between, *whole.operands), whole.results),
     )
 
 
-def _scanned(slots: Slots, left: Application, dim: Dim) -> tuple[Application, Application]:
+def _scanned(slots: Slots, left: Step, dim: Dim) -> tuple[Step, Step]:
     """A reduction along one dim as a scan, and what reads its last elements."""
     md_hom = left.md_hom
     assert isinstance(dim.combine, Pointwise)
     scan = PrefixSum(dim.combine.op)
-    names = [each.name for each in md_hom.dims]
-    shape = tuple(each.extent for each in md_hom.dims)
-    results = tuple(slots.new(TensorSpec.of(shape, t)) for t in md_hom.scalar.result_dtypes)
-    buffers = tuple(Buffer(f"s{n}", slots.specs[slot]) for n, slot in enumerate(results))
-    places = tuple(Access.at(n, names) for n in range(len(results)))
+    results, buffers, places = slots.between(md_hom.dims, md_hom.scalar.result_dtypes)
     first = replace(
         md_hom,
         dims=tuple(replace(d, combine=scan if d.name == dim.name else CC) for d in md_hom.dims),
@@ -116,18 +104,18 @@ def _scanned(slots: Slots, left: Application, dim: Dim) -> tuple[Application, Ap
         out_view=places,
     )
     last = AffineIndex((), max(0, dim.extent - 1))
-    index = tuple(last if name == dim.name else AffineIndex.of(name) for name in names)
+    index = tuple(last if d.name == dim.name else AffineIndex.of(d.name) for d in md_hom.dims)
     rest = replace(
         md_hom,
         dims=tuple(d for d in md_hom.dims if d.name != dim.name),
         inputs=buffers,
         inp_view=tuple(Access(n, index) for n in range(len(results))),
     )
-    return Application(first, left.reads, results), Application(rest, results, left.writes)
+    return Step(first, left.operands, results), Step(rest, results, left.results)
 
 
 def adjoint(
-    slots: Slots, part: Application, given: Mapping[int, int], wanted: Collection[int]
+    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     """Pairs of a slot that a part reads, of those `wanted`, and a slot with a cotangent of it.
 
@@ -144,20 +132,20 @@ def adjoint(
     return _of_choice(slots, part, given)
 
 
-def _reads(part: Application) -> list[tuple[int, Access]]:
-    return [(part.reads[access.buffer], access) for access in part.md_hom.inp_view]
+def _reads(part: Step) -> list[tuple[int, Access]]:
+    return [(part.operands[access.buffer], access) for access in part.md_hom.inp_view]
 
 
 def _of_sum(
-    slots: Slots, part: Application, given: Mapping[int, int], wanted: Collection[int]
+    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     md_hom = part.md_hom
     reads = _reads(part)
     count = len(reads)
     cotangents: list[Expr | None] = []
     for access, result in zip(md_hom.out_view, md_hom.scalar.results, strict=True):
-        slot = given.get(part.writes[access.buffer])
-        if slot is None or result.dtype.kind != "f":
+        slot = given.get(part.results[access.buffer])
+        if slot is None or kind_of(result.dtype) != "f":
             cotangents.append(None)
             continue
         cotangents.append(param(len(reads), slots.specs[slot].dtype))
@@ -165,7 +153,7 @@ def _of_sum(
     positions = [
         n
         for n, (slot, _) in enumerate(reads[:count])
-        if slot in wanted and slots.specs[slot].dtype.kind == "f"
+        if slot in wanted and kind_of(slots.specs[slot].dtype) == "f"
     ]
     found = cotangents_of(md_hom.scalar.results, cotangents, positions)
     alike: dict[tuple[int, Access], Expr] = {}
@@ -180,11 +168,11 @@ def _of_sum(
     return pairs
 
 
-def _of_choice(slots: Slots, part: Application, given: Mapping[int, int]) -> list[tuple[int, int]]:
+def _of_choice(slots: Slots, part: Step, given: Mapping[int, int]) -> list[tuple[int, int]]:
     """The adjoint of a reduction by an extremum, which selects, or by `logaddexp`: a softmax."""
     md_hom = part.md_hom
     [op], [access] = md_hom.operators, md_hom.out_view
-    written = part.writes[access.buffer]
+    written = part.results[access.buffer]
     [(source, at)] = _reads(part)
     if written not in given:
         return []
@@ -203,7 +191,7 @@ def _of_choice(slots: Slots, part: Application, given: Mapping[int, int]) -> lis
 
 def _share_of(
     slots: Slots,
-    part: Application,
+    part: Step,
     op: Operator,
     element: tuple[int, Access],
     whole: tuple[int, Access],

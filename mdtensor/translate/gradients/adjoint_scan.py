@@ -8,16 +8,17 @@ of y[j] ⊗ x[j+1] by y[j], transposed. Functions r → c + T r compose to such 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Operator, PrefixSum, named
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.slots import Application, Slots
+from mdtensor.translate.gradients.slots import Slots
 from mdtensor.translate.gradients.transposed_access import Term, transposed
-from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.md_hom import Dim, Step
 from mdtensor.translate.rewrites.scans import reversed_along
 from mdtensor.translate.scalar import Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
@@ -79,14 +80,14 @@ class _Scan:
 
 
 def adjoint_scan(
-    slots: Slots, part: Application, given: Mapping[int, int], wanted: Collection[int]
+    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     """Pairs of a slot that a scan of tuples reads and a slot with a cotangent of it."""
     md_hom = part.md_hom
     [dim] = [dim for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
     [op] = md_hom.operators
-    results = tuple((part.writes[access.buffer], access) for access in md_hom.out_view)
-    real = tuple(n for n, dtype in enumerate(op.dtypes) if dtype.kind == "f")
+    results = tuple((part.results[access.buffer], access) for access in md_hom.out_view)
+    real = tuple(n for n, dtype in enumerate(op.dtypes) if kind_of(dtype) == "f")
     cotangents = {n: (given[results[n][0]], results[n][1]) for n in real if results[n][0] in given}
     if not cotangents:
         return []
@@ -94,7 +95,7 @@ def adjoint_scan(
         md_hom.dims,
         dim,
         op,
-        tuple((part.reads[access.buffer], access) for access in md_hom.inp_view),
+        tuple((part.operands[access.buffer], access) for access in md_hom.inp_view),
         results,
         cotangents,
         real,
@@ -133,9 +134,9 @@ def _reversed(
     slots.apply(
         dims, identity_function(types), reads, [(total, scan.everywhere) for total in totals]
     )
-    last = slots.applications.pop()
+    last = slots.steps.pop()
     reverse = reversed_along(last.md_hom, [scan.dim.name])
-    slots.applications.append(replace(last, md_hom=reverse))
+    slots.steps.append(replace(last, md_hom=reverse))
 
 
 def _of_any(slots: Slots, scan: _Scan) -> dict[int, Term]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mdtensor.errors import GradientError
+from mdtensor.specs import kind_of
 from mdtensor.translate.graphs import in_order
 from mdtensor.translate.scalar import Expr, Operand, apply, cast, const, equal, select
 
@@ -67,7 +68,7 @@ def _varying(nodes: Sequence[Expr], wanted: Collection[int]) -> set[int]:
 
 
 def _check_real(node: Expr, user: Expr) -> None:
-    if node.dtype.kind == "f":
+    if kind_of(node.dtype) == "f":
         return
     raise GradientError(
         f"{node!r} is {node.dtype.name}, through which nothing can be differentiated",

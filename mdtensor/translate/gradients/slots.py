@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
-from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom import Dim, MDHom, Step
 from mdtensor.translate.scalar import Expr, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
 from mdtensor.translate.views import Access, Buffer
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """An `md_hom` on slots: those that it reads, and those that it writes."""
-
-    md_hom: MDHom
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +21,21 @@ class Slots:
     """The specs of all slots, and the `md_hom`s that fill them, in order."""
 
     specs: list[TensorSpec] = field(default_factory=list[TensorSpec])
-    applications: list[Application] = field(default_factory=list[Application])
+    steps: list[Step] = field(default_factory=list[Step])
 
     def new(self, spec: TensorSpec) -> int:
         """The number of a new slot."""
         self.specs.append(spec)
         return len(self.specs) - 1
+
+    def between(
+        self, dims: Sequence[Dim], dtypes: Sequence[np.dtype]
+    ) -> tuple[tuple[int, ...], tuple[Buffer, ...], tuple[Access, ...]]:
+        """New slots with an axis for each dim, their buffers, and accesses to all points."""
+        shape, names = [dim.extent for dim in dims], [dim.name for dim in dims]
+        numbers = tuple(self.new(TensorSpec.of(shape, dtype)) for dtype in dtypes)
+        buffers = tuple(Buffer(f"t{n}", self.specs[slot]) for n, slot in enumerate(numbers))
+        return numbers, buffers, tuple(Access.at(n, names) for n in range(len(numbers)))
 
     def apply(
         self,
@@ -54,7 +55,7 @@ class Slots:
             tuple(Access(inputs.index(slot), access.index) for slot, access in reads),
             tuple(Access(outputs.index(slot), access.index) for slot, access in writes),
         )
-        self.applications.append(Application(md_hom, inputs, outputs))
+        self.steps.append(Step(md_hom, inputs, outputs))
 
     def zeros(self, spec: TensorSpec) -> int:
         """A slot of zeros."""

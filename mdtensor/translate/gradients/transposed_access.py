@@ -11,10 +11,10 @@ import functools
 import math
 import operator
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
@@ -183,7 +183,8 @@ def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, 
         own = [(dim, c) for dim, c in listed if dim not in others]
         if not own:
             return None
-        found[axis] = max(own, key=lambda each: (abs(each[1]) == 1, extents[each[0]]))
+        # What is left is walked for every element, so that a longer dim saves more of the work.
+        found[axis] = max(own, key=lambda each: (extents[each[0]], abs(each[1]) == 1))
     return found
 
 

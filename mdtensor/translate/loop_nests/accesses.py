@@ -8,14 +8,26 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
-from mdtensor.translate.loop_nests.affine_conditions import affine_conditions, at_least_zero
+from mdtensor.translate.loop_nests.affine_conditions import affine_conditions
+from mdtensor.translate.loop_nests.data_range_extents import Statement, settle_extents
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
 from mdtensor.translate.python.cases import Cases
 from mdtensor.translate.python.functions import conjunction
 from mdtensor.translate.scalar import Expr, as_expr, select
 from mdtensor.translate.views import AffineIndex
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAt:
+    """A loop whose bounds are data, the loops around it, and conditions under which it is there."""
+
+    loop: Loop
+    outer: Loops
+    guards: tuple[Expr, ...]
+    node: ast.AST
 
 
 class Accesses:
@@ -37,8 +49,10 @@ class Accesses:
         self.node = node
         self.nest = Nest()
         self.loops: Loops = ()
+        self.ranges: list[RangeAt] = []
         self.results: dict[tuple[str, tuple[Expr, ...]], tuple[Cases, ast.AST]] = {}
         self.loops_of_results: Loops = ()
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._is_point = is_point
         self._outputs = outputs
         self._sealed = sealed
@@ -49,6 +63,9 @@ class Accesses:
     @contextmanager
     def within(self, loop: Loop) -> Generator[None]:
         """Statements in the body of one more loop."""
+        if loop.range is not None:
+            guards = tuple([test for test, _ in self._guards])
+            self.ranges.append(RangeAt(loop, self.loops, guards, self.node))
         self.loops = (*self.loops, loop)
         yield
         self.loops = self.loops[:-1]
@@ -64,6 +81,7 @@ class Accesses:
         """The parameter of an element as it is now."""
         if buffer.name in self._sealed:
             return self._result(buffer, index)
+        self._shapes[buffer.name] = buffer.spec.shape
         conditions = self._conditions()
         key = (buffer.name, index, self._last.get(buffer.name, 0), self.loops, conditions)
         if key not in self._seen:
@@ -84,17 +102,33 @@ class Accesses:
                 f"a whole array or record is stored in {buffer.name}",
                 hint="loop over the elements and store each",
             )
+        self._shapes[buffer.name] = buffer.spec.shape
         node = as_expr(value)
-        condition = conjunction(self._condition(), where)
         if self._is_point:
-            self._set_result(buffer, index, node, condition)
+            self._set_result(buffer, index, node, self._under(where))
             return
-        if isinstance(condition, Expr):
-            node = select(condition, node, self.read(buffer, index))
+        # What the loops say comes apart from what a statement asks of the old value.
+        tests = [test for loop in self.loops for test in loop.tests]
+        for condition in (self._under(where), functools.reduce(conjunction, tests, True)):
+            if isinstance(condition, Expr):
+                node = select(condition, node, self.read(buffer, index))
         conditions = self._conditions()
         store = Store(buffer.name, index, node, self.loops, conditions, self.node)
         self.nest.stores.append(store)
         self._last[buffer.name] = len(self.nest.stores)
+
+    def settle_extents(self) -> None:
+        """Gives loops whose bounds are data their extents, when all is read and stored."""
+        loops = self.loops_of_results
+        tests = tuple([test for loop in loops for test in loop.tests])
+        results = [
+            Statement(loops, as_expr(cases.value), name, index, tests=tests)
+            for (name, index), (cases, _) in self.results.items()
+            if cases.is_set
+        ]
+        known = settle_extents(self.nest, self._shapes, results)
+        found = [known.get(loop.name, loop) for loop in self.loops_of_results]
+        self.loops_of_results = tuple(found)
 
     def _result(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
         """What an output got at the point at hand, where it got something."""
@@ -121,10 +155,9 @@ class Accesses:
         after = Cases(value, condition) if cases is None else cases.then(condition, value)
         self.results[key] = (after, self.node)
 
-    def _condition(self) -> Any:
-        """What must hold for the statement at hand to run, in this iteration."""
-        tests: list[Any] = [at_least_zero(c) for loop in self.loops for c in loop.conditions]
-        return functools.reduce(conjunction, [*tests, *(test for test, _ in self._guards)], True)
+    def _under(self, where: Any) -> Any:
+        """What must hold for the statement at hand to run in an iteration, and one condition."""
+        return functools.reduce(conjunction, [*(test for test, _ in self._guards), where], True)
 
     def _conditions(self) -> tuple[AffineIndex, ...]:
         of_loops = [c for loop in self.loops for c in loop.conditions]

@@ -30,10 +30,10 @@ def affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:
     >>> affine_conditions(index_of("i") < index_of("j"))
     (j-i-1,)
     """
-    return tuple(c for condition in _conjuncts(test) for c in _of_comparison(condition))
+    return tuple(c for condition in conjuncts(test) for c in _of_comparison(condition))
 
 
-def _conjuncts(test: Expr) -> list[Expr]:
+def conjuncts(test: Expr) -> list[Expr]:
     """The conditions of which a test is the conjunction, each object once."""
     found: dict[int, Expr] = {}
     waiting = [test]

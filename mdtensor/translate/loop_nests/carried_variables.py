@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from mdtensor.translate.loop_nests.accesses import Accesses
-from mdtensor.translate.loop_nests.affine_conditions import at_least_zero
 from mdtensor.translate.loop_nests.carried import CarriedError, as_carried
 from mdtensor.translate.loop_nests.reductions import reduction
 from mdtensor.translate.loop_nests.source_loop_nest import Carried, Loop
 from mdtensor.translate.loop_nests.updates import identity, update_of
+from mdtensor.translate.python.branches import Undecided
 from mdtensor.translate.python.function_source import Source
-from mdtensor.translate.python.interpreter import Undecided
 from mdtensor.translate.scalar import Expr, apply, as_expr, select
 
 
@@ -69,9 +68,8 @@ class CarriedVariables:
             if not isinstance(value, Expr) or held not in self._nest.entries_of(value):
                 environment[name] = _last_value(name, self._loop)
                 continue
-            for condition in self._loop.conditions:
-                previous = self._entry(held, initial)
-                value = select(at_least_zero(condition), value, previous)
+            for test in self._loop.tests:
+                value = select(test, value, self._entry(held, initial))
             environment[name] = self._reduced(name, value, held, initial)
         for name in assigned([self._statement]) - self._before.keys():
             if isinstance(environment.get(name), Expr):

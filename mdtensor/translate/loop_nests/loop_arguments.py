@@ -13,7 +13,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.python.function_source import Source
-from mdtensor.translate.python.interpreter import LocalFunction, local_function
+from mdtensor.translate.python.local_functions import LocalFunction, local_function
 
 
 def program_of(function: Callable[..., Any]) -> LocalFunction:

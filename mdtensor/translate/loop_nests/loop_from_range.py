@@ -8,8 +8,8 @@ from typing import Any
 from mdtensor.errors import TranslationError
 from mdtensor.translate.loop_nests.affine_conditions import difference
 from mdtensor.translate.loop_nests.affine_from_expr import added, affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops
-from mdtensor.translate.scalar import I64, Expr, as_expr
+from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, DataRange, Loop, Loops
+from mdtensor.translate.scalar import I64, Expr, as_expr, cast
 from mdtensor.translate.views import AffineIndex
 
 _ONE = AffineIndex((), 1)
@@ -21,16 +21,19 @@ def loop_from_range(
     """The loop that is the dim `dim`, and its variable as a function of the iteration's number.
 
     Bounds are numbers, or affine in the dims of the loops around, `outer`; such a loop has
-    conditions. Raises TranslationError for other bounds.
+    conditions. Other integers are read from arrays: how far such a loop goes follows from what it
+    reads. Raises TranslationError for bounds that are no integers.
 
     >>> loop_from_range((1, 8, 2), "i", (), "i", 1)
     (i:4, ((i * 2) + 1))
     """
     start, stop, step = _three(bounds)
-    first, last = _bound(start), _bound(stop)
     if not isinstance(step, int) or step == 0:
         raise TranslationError("the step of a range must be a constant")
     count = Expr("index", (), I64, dim, weak=True)
+    first, last = _affine(start, outer), _affine(stop, outer)
+    if first is None or last is None:
+        return _loop_from_data(start, stop, step, dim, variable, line), count
     if not first.coefficients and not last.coefficients:
         extent = len(range(first.offset, last.offset, step))
         return Loop(dim, extent, (), variable, line), _counted(count, step, first.offset)
@@ -57,17 +60,34 @@ def _three(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
     return (bounds[0], bounds[1], bounds[2] if len(bounds) > 2 else 1)
 
 
-def _bound(bound: Any) -> AffineIndex:
+def _affine(bound: Any, outer: Loops) -> AffineIndex | None:
+    """A bound as a sum of dims of which the extents are known; None where arrays tell it."""
     try:
-        affine = affine_from_expr(as_expr(bound))
+        known = as_expr(bound)
     except TranslationError:
-        affine = None
-    if affine is None:
+        known = None
+    if known is None or known.dtype.kind not in "biu":
+        raise TranslationError("a bound of a loop is no integer", hint=_HINT)
+    affine = affine_from_expr(known)
+    from_data = {loop.name for loop in outer if loop.range is not None}
+    return None if affine is None or from_data.intersection(affine.dims) else affine
+
+
+_HINT = (
+    "bounds are integers from arguments and shapes, sums of outer loops' variables, or elements of"
+    " arrays of integers"
+)
+
+
+def _loop_from_data(start: Any, stop: Any, step: int, dim: str, variable: str, line: int) -> Loop:
+    """The loop over the indices of a dim between bounds that arrays tell."""
+    if step != 1:
         raise TranslationError(
-            "the bound of a loop is not known before the loops run",
-            hint="bounds are integers from arguments and shapes, or sums of outer loops' variables",
+            "bounds that are data need a step of 1",
+            hint="count the iterations from 0 and compute the index from the count",
         )
-    return affine
+    begin, end = (cast(as_expr(bound), I64) for bound in (start, stop))
+    return Loop(dim, UNKNOWN, (), variable, line, DataRange(begin, end))
 
 
 def _counted(count: Expr, step: int, start: int) -> Expr:

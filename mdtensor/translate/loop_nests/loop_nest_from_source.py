@@ -18,9 +18,10 @@ from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
 from mdtensor.translate.loop_nests.loop_pieces import pieces_of
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest
 from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
+from mdtensor.translate.python.branches import Undecided, merge
 from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.functions import negation
-from mdtensor.translate.python.interpreter import Interpreter, Undecided, merge
+from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.scalar import Expr
 
 UNROLLED = 4096
@@ -88,6 +89,7 @@ class Tracer:
         """The nest of the whole function."""
         with suppress(_Returned):
             self._run(self.source.statements)
+        self.accesses.settle_extents()
         return self.accesses.nest
 
     # Statements.
@@ -135,7 +137,7 @@ class Tracer:
                 statement, "a return inside of a loop ends it early", "return after the loops"
             )
         if statement.value is not None:
-            self.returned = self._interpreter.evaluate(statement.value, self._environment)
+            self.returned = self._value(statement.value)
         raise _Returned
 
     def _allocation(self, call: ast.Call) -> Callable[..., Any] | None:
@@ -143,7 +145,7 @@ class Tracer:
             return None
         if not isinstance(call.func, ast.Name) and not isinstance(call.func.value, ast.Name):
             return None
-        function = self._interpreter.evaluate(call.func, self._environment)
+        function = self._value(call.func)
         return function if is_allocation(function) else None
 
     def _allocate(self, name: str, function: Callable[..., Any], call: ast.Call) -> None:
@@ -154,12 +156,8 @@ class Tracer:
                 "an array is made inside of a loop",
                 "make it before the loops, with an axis for each loop, or use a local scalar",
             )
-        given = [self._interpreter.evaluate(arg, self._environment) for arg in call.args]
-        named = {
-            word.arg: self._interpreter.evaluate(word.value, self._environment)
-            for word in call.keywords
-            if word.arg
-        }
+        given = [self._value(arg) for arg in call.args]
+        named = {word.arg: self._value(word.value) for word in call.keywords if word.arg}
         spec, fill = allocated(function, given, named)
         buffer = self.buffer(f"{name}'", spec)
         self.locals[buffer.name] = (buffer, fill)
@@ -203,7 +201,7 @@ class Tracer:
         call = statement.iter
         if not isinstance(call, ast.Call):
             return None
-        function = self._interpreter.evaluate(call.func, self._environment)
+        function = self._value(call.func)
         if function is not builtins.range:
             raise self.source.error(
                 call,
@@ -211,7 +209,7 @@ class Tracer:
                 "for i in range(n): ..., and indices inside",
             )
         with self._located(call):
-            bounds = [self._interpreter.evaluate(arg, self._environment) for arg in call.args]
+            bounds = [self._value(arg) for arg in call.args]
             # range(A) counts the rows of A, as Listing 13 of 003 has it.
             return tuple(len(b) if isinstance(b, SymbolicBuffer | Row) else b for b in bounds)
 
@@ -234,9 +232,7 @@ class Tracer:
     def _write_out(self, statement: ast.For, bounds: tuple[Any, ...] | None) -> None:
         """Runs a loop's body once for every value of its variable."""
         values = (
-            self._interpreter.evaluate(statement.iter, self._environment)
-            if bounds is None
-            else self._known_range(statement, bounds)
+            self._value(statement.iter) if bounds is None else self._known_range(statement, bounds)
         )
         if isinstance(values, Record) or (isinstance(values, Row) and values.is_sub_array):
             values = list(values)
@@ -273,7 +269,7 @@ class Tracer:
     # Conditions.
 
     def _if(self, statement: ast.If) -> None:
-        test = self._interpreter.evaluate(statement.test, self._environment)
+        test = self._value(statement.test)
         if not isinstance(test, Expr):
             self._run(statement.body if test else statement.orelse)
             return

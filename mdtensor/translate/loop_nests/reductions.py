@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from mdtensor.specs import computed_dtype
-from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read, Reduced
+from mdtensor.specs import computed_dtype, kind_of
+from mdtensor.translate.loop_nests.affine_conditions import conjuncts
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import operator
+from mdtensor.translate.python.functions import conjunction
 from mdtensor.translate.scalar import Expr, apply, cast
 
 
@@ -16,6 +18,13 @@ def reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Ex
 
     Constant factors of sums stay outside: `alpha` of a matrix product goes to the epilogue.
     """
+    for loop in loops:
+        counted = _counted(nest, op, term, loop)
+        if counted is not None:
+            term, loops = counted, tuple([other for other in loops if other != loop])
+    if not loops:
+        return term
+    loops, term = _without_inner_range(nest, op, term, loops, outer)
     factor, term = _factored(nest, term) if op == "add" else (None, term)
     total = _reduction(nest, op, term, loops, outer)
     return total if factor is None else apply("mul", factor, total)
@@ -23,7 +32,7 @@ def reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Ex
 
 def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
     """A product as what is the same in all iterations, if there is that, and what is not."""
-    if term.dtype.kind not in "fc":
+    if kind_of(term.dtype) not in "fc":
         return None, term
     factors = _factors(term)
     fixed = [factor for factor in factors if _is_fixed(nest, factor)]
@@ -31,6 +40,57 @@ def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
     if not fixed or not varying:
         return None, term
     return _product(fixed), _product(varying)
+
+
+def _counted(nest: Nest, op: str, term: Expr, loop: Loop) -> Expr | None:
+    """What all iterations of a loop combine to whose term is the same in each; None of others.
+
+    The bounds of such a loop are data, so its iterations can be counted.
+    """
+    if loop.range is None or term.op != "select" or op not in ("add", "min", "max", "and", "or"):
+        return None
+    condition, value, nothing = term.args
+    inside = conjuncts(loop.range.test(loop.name))
+    tests = [test for test in conjuncts(condition) if test not in inside]
+    if loop.name in nest.dims_of(value, nothing, *tests):
+        return None
+    if op == "add":
+        value = cast(value, computed_dtype(value.dtype))
+        value = apply("mul", value, cast(loop.range.count, value.dtype))
+    tests.append(apply("lt", loop.range.begin, loop.range.end))
+    return apply("select", functools.reduce(conjunction, tests), value, nothing)
+
+
+def _without_inner_range(
+    nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops
+) -> tuple[Loops, Expr]:
+    """Loops and a term without the innermost range whose bounds other loops here decide.
+
+    What that range gives is a reduction of its own, for each iteration of one loop: a range that
+    depends on a dim which is reduced as well would be no loop from begin to end. It stays where it
+    depends on further loops, of which there would be an array with all of their iterations.
+    """
+    for loop in reversed(loops):
+        others = tuple([other for other in loops if other != loop])
+        names = {other.name for other in others}
+        if loop.range is None or term.op != "select":
+            continue
+        if names.isdisjoint(nest.dims_of(loop.range.begin, loop.range.end)):
+            continue
+        condition, value, nothing = term.args
+        own, rest = list[Expr](), list[Expr]()
+        mine = conjuncts(loop.range.test(loop.name))
+        for test in conjuncts(condition):
+            (own if test in mine or loop.name in nest.dims_of(test) else rest).append(test)
+        inside = apply("select", functools.reduce(conjunction, own), value, nothing)
+        around = nest.dims_of(inside) & {other.name for other in (*outer, *others)}
+        if len(around) > 1 or not rest:
+            continue
+        found = reduction(nest, op, inside, (loop,), (*outer, *others))
+        nothing = cast(nothing, found.dtype)
+        term = apply("select", functools.reduce(conjunction, rest), found, nothing)
+        return _without_inner_range(nest, op, term, others, outer)
+    return loops, term
 
 
 def _product(factors: Sequence[Expr]) -> Expr:

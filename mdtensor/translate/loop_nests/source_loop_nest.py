@@ -8,14 +8,37 @@ is its table and its stores, in the order of the text (002, section 7.2.2: the a
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import Expr
-from mdtensor.translate.trees import params_in
+from mdtensor.translate.loop_nests.affine_conditions import at_least_zero
+from mdtensor.translate.scalar import I64, Expr, apply, const, index_of
+from mdtensor.translate.trees import dims_in, params_in
 from mdtensor.translate.views import AffineIndex
+
+UNKNOWN = 1 << 62
+"""The extent of a loop that no array ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRange:
+    """The iterations from `begin` up to `end`, which are int64 and take entries of a nest."""
+
+    begin: Expr
+    end: Expr
+
+    def test(self, dim: str) -> Expr:
+        """Whether the index of a dim lies inside."""
+        index = index_of(dim)
+        return apply("and", apply("le", self.begin, index), apply("lt", index, self.end))
+
+    @property
+    def count(self) -> Expr:
+        """The number of iterations."""
+        return apply("max", self.end - self.begin, const(0, I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +46,9 @@ class Loop:
     """One `for`: `name` is the dim that its iterations are, numbered from 0.
 
     Iterations for which one of `conditions` is below zero do not exist: the bounds of a triangular
-    loop. `variable` and `line` are for messages.
+    loop. Nor do those outside of `range`, which arrays tell: the extent of such a loop is that of
+    the arrays that it walks, `UNKNOWN` until these are known. `variable` and `line` are for
+    messages.
     """
 
     name: str
@@ -31,6 +56,13 @@ class Loop:
     conditions: tuple[AffineIndex, ...] = ()
     variable: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
+    range: DataRange | None = field(default=None, compare=False)
+
+    @property
+    def tests(self) -> tuple[Expr, ...]:
+        """What must hold for an iteration to exist."""
+        affine = tuple(map(at_least_zero, self.conditions))
+        return affine if self.range is None else (*affine, self.range.test(self.name))
 
     def __repr__(self) -> str:
         return f"{self.name}:{self.extent}"
@@ -101,9 +133,10 @@ class Nest:
     entries: list[Entry] = field(default_factory=list[Entry])
     stores: list[Store] = field(default_factory=list[Store])
 
-    def reads_of(self, *values: Expr) -> list[int]:
-        """Positions of all reads that values depend on, also through indices and reductions."""
-        return [n for n in self.entries_of(*values) if isinstance(self.entries[n], Read)]
+    def reads_of(self, *values: Expr) -> dict[int, Read]:
+        """All reads that values depend on, also through indices and reductions, by position."""
+        entries = ((n, self.entries[n]) for n in self.entries_of(*values))
+        return {n: entry for n, entry in entries if isinstance(entry, Read)}
 
     def entries_of(self, *values: Expr) -> list[int]:
         """Positions of all entries that values depend on, those that others need first."""
@@ -111,6 +144,19 @@ class Nest:
         for value in values:
             self._collect(value, found)
         return list(found)
+
+    def dims_of(self, *values: Expr) -> set[str]:
+        """Names of the dims that values depend on, also through what they read."""
+        found = {dim for value in values for dim in dims_in(value)}
+        for position in self.entries_of(*values):
+            match self.entries[position]:
+                case Read(index=index):
+                    found |= {dim for axis in index for dim in dims_in(axis)}
+                case Reduced(term=term):
+                    found |= set(dims_in(term))
+                case _:
+                    pass
+        return found
 
     def _collect(self, value: Expr, found: dict[int, None]) -> None:
         for position in params_in(value):

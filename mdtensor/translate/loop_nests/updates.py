@@ -7,8 +7,9 @@ the iteration contributes. Where that fails, the loop is no reduction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Operator, named
 from mdtensor.translate.graphs import folded
 from mdtensor.translate.scalar import Expr, apply, cast, const, select
@@ -71,7 +72,7 @@ def _widened(value: Expr, inner: _Dependence) -> Update | None:
     """A conversion of what was held: sums of floats go on in the wider type."""
     if not isinstance(inner, Update) or inner.term is None:
         return inner if isinstance(inner, Update) else None
-    floats = value.dtype.kind in "fc" and inner.term.dtype.kind in "fc"
+    floats = kind_of(value.dtype) in "fc" and kind_of(inner.term.dtype) in "fc"
     if not floats or value.dtype.itemsize < inner.term.dtype.itemsize:
         return None
     return Update(inner.op, cast(inner.term, value.dtype))
@@ -134,7 +135,7 @@ def _smaller_or_larger(node: Expr, args: list[_Dependence], held: int) -> Update
     takes_smaller = (condition.op in _BELOW) == (chosen == lhs)
     is_held = [side.op == "param" and side.value == held for side in (then, otherwise)]
     is_bare = [side.op == "param" and side.value == held for side in (chosen, other)]
-    if sum(is_bare) != 1 or (is_held != is_bare and node.dtype.kind not in "fc"):
+    if sum(is_bare) != 1 or (is_held != is_bare and kind_of(node.dtype) not in "fc"):
         return None
     (_, of_then, of_otherwise), name = args, "min" if takes_smaller else "max"
     term, of_term = (otherwise, of_otherwise) if is_bare[0] else (then, of_then)

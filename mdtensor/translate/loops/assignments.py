@@ -8,18 +8,21 @@ sound by the dependences, or refused with the reason.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ProgramError
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.carried import LengthyError, as_carried
 from mdtensor.translate.loop_nests.reductions import reduction
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
-from mdtensor.translate.loop_nests.updates import update_of
+from mdtensor.translate.loop_nests.updates import identity, update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated
+from mdtensor.translate.loops.scattered_stores import Places, places_of
 from mdtensor.translate.python.function_source import Source
-from mdtensor.translate.scalar import Expr, apply, param
+from mdtensor.translate.scalar import Expr, apply, const, param
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import AffineIndex
 
@@ -58,66 +61,63 @@ class Assignment:
         return self.value, *(value for _, value in self.also)
 
 
-def assignments(nest: Nest, source: Source) -> list[Assignment]:
-    """An assignment for every store, in the order of the text.
+def assignments(nest: Nest, source: Source, specs: Mapping[str, TensorSpec]) -> list[Assignment]:
+    """An assignment for every store, in the order of the text; `specs` are those of buffers.
 
     Raises ProgramError where a loop carries a dependence that is no reduction.
     """
-    found = [_assignment(nest, source, time) for time in range(len(nest.stores))]
+    found = [
+        _assignment(nest, source, time, specs[store.buffer])
+        for time, store in enumerate(nest.stores)
+    ]
     _check_order(nest, source)
     return found
 
 
-def _assignment(nest: Nest, source: Source, time: int) -> Assignment:
+def _assignment(nest: Nest, source: Source, time: int, spec: TensorSpec) -> Assignment:
     store = nest.stores[time]
-    index = [affine_from_expr(axis) for axis in store.index]
-    known = tuple(axis for axis in index if axis is not None)
-    if len(known) < len(index):
-        raise source.error(
-            store.node, f"{store.buffer} is written at an index that is not affine", _GATHER
-        )
-    dims = {dim for axis in known for dim in axis.dims}
+    places = places_of(store, spec.shape, f"{store.buffer}_{time}_")
+    dims = {dim for axis in places.index for dim in axis.dims}
     # A loop of one iteration reduces nothing, but values may depend on its variable.
-    kept = tuple(loop for loop in store.loops if loop.name in dims or loop.extent == 1)
-    rest = tuple(loop for loop in store.loops if loop not in kept)
-    if (loop := repeated(Touch(store.buffer, known, kept))) is not None:
+    own = tuple(loop for loop in store.loops if loop.name in dims or loop.extent == 1)
+    rest = tuple(loop for loop in store.loops if loop not in own)
+    kept = (*own, *places.bins)
+    if (loop := repeated(Touch(store.buffer, places.index, kept))) is not None:
         what = f"several iterations of loop {loop.variable!r} write one element of {store.buffer}"
         if own_reads(nest, store, time):
             raise _carried(source, what, store.node, loop, _GATHER)
         raise source.error(store.node, what, "write each element once")
-    value = _reduced(nest, source, time, kept, rest) if rest else store.value
-    return Assignment(store.buffer, known, kept, value, time, store.node)
+    if rest:
+        value = _reduced(nest, source, time, places, kept, rest)
+    elif places.bins:
+        value = _moved(nest, time, spec, places, kept)
+    else:
+        value = store.value
+    return Assignment(store.buffer, places.index, kept, value, time, store.node)
 
 
-def _reduced(nest: Nest, source: Source, time: int, kept: Loops, rest: Loops) -> Expr:
+def _moved(nest: Nest, time: int, spec: TensorSpec, places: Places, kept: Loops) -> Expr:
+    """The value of an element that at most one iteration of the other loops writes."""
+    store = nest.stores[time]
+    at = Read(store.buffer, places.elements, spec.dtype, time, kept, store.conditions, store.node)
+    before, held = nest.add(at), own_reads(nest, store, time)
+    return places.where(substitute(store.value, dict.fromkeys(held, before)), before)
+
+
+def _reduced(
+    nest: Nest, source: Source, time: int, places: Places, kept: Loops, rest: Loops
+) -> Expr:
     """The value of an element after all iterations of the loops that its index does not have."""
     store = nest.stores[time]
     held = own_reads(nest, store, time)
     value = substitute(store.value, {n: _parameter(nest, held[0]) for n in held[1:]})
     update = update_of(value, held[0]) if held else None
-    names = " and ".join(repr(loop.variable) for loop in rest)
     if update is None:
-        operators = "+=, *=, = min(…) or = max(…), or name the operators by combine_ops(…)"
-        if held:
-            raise _carried(
-                source,
-                f"loop {names} updates an element of {store.buffer} by no operator",
-                store.node,
-                rest[0],
-                f"reduce by {operators}",
-            )
-        error = source.error(
-            store.node,
-            f"every iteration of loop {names} writes the same element of {store.buffer}, and the"
-            " last would win",
-            f"a reduction is {operators}; a temporary needs an axis for the loop",
-        )
-        # A loop around whole nests may be meant to run in order, and then be written out.
-        is_around = any(store.loops.index(rest[0]) < store.loops.index(loop) for loop in kept)
-        raise as_carried(error, rest[0]) if is_around else error
+        raise _no_reduction(nest, source, time, places, kept, rest)
+    _check_ranges(nest, source, store, places, rest)
     read = nest.entries[held[0]]
     assert isinstance(read, Read)
-    before = nest.add(replace(read, loops=kept, time=time))
+    before = nest.add(replace(read, index=places.elements, loops=kept, time=time))
     if update.term is None or update.op is None:
         return before
     if read.dtype.kind in "iu" and update.term.dtype.kind not in "biu":
@@ -126,7 +126,67 @@ def _reduced(nest: Nest, source: Source, time: int, kept: Loops, rest: Loops) ->
             f"{store.buffer} holds integers, so every step of the reduction would round",
             "reduce in a floating type and convert once at the end",
         )
-    return apply(update.op, before, reduction(nest, update.op, update.term, rest, kept))
+    term = update.term
+    if places.bins:
+        term = places.where(term, const(identity(update.op, term), term.dtype))
+    return apply(update.op, before, reduction(nest, update.op, term, rest, kept))
+
+
+def _no_reduction(
+    nest: Nest, source: Source, time: int, places: Places, kept: Loops, rest: Loops
+) -> ProgramError:
+    """The error of iterations that write the same element, and combine it by no operator."""
+    store = nest.stores[time]
+    names = " and ".join(repr(loop.variable) for loop in rest)
+    is_held = bool(own_reads(nest, store, time))
+    ranges = [loop for loop in kept if loop.range is not None]
+    if ranges:
+        variable = ranges[0].variable
+        return _carried(
+            source,
+            f"the bounds of loop {variable!r} are data, so iterations of loop {names} may write"
+            f" the same elements of {store.buffer}",
+            store.node,
+            rest[0],
+            f"go over the elements of {store.buffer}, and read which iteration each is of:"
+            f" for {variable} in range(len(rows)): … rows[{variable}]",
+        )
+    operators = "+=, *=, = min(…) or = max(…), or name the operators by combine_ops(…)"
+    if is_held:
+        return _carried(
+            source,
+            f"loop {names} updates an element of {store.buffer} by no operator",
+            store.node,
+            rest[0],
+            f"reduce by {operators}",
+        )
+    what = f"every iteration of loop {names} writes the same element of {store.buffer}"
+    if places.bins:
+        what = f"iterations of loop {names} may write the same element of {store.buffer}"
+    error = source.error(
+        store.node,
+        f"{what}, and the last would win",
+        f"a reduction is {operators}; a temporary needs an axis for the loop",
+    )
+    # A loop around whole nests may be meant to run in order, and then be written out.
+    is_around = any(
+        store.loops.index(rest[0]) < store.loops.index(loop) for loop in kept if loop in store.loops
+    )
+    return as_carried(error, rest[0]) if is_around or places.bins else error
+
+
+def _check_ranges(nest: Nest, source: Source, store: Store, places: Places, rest: Loops) -> None:
+    """Checks that ranges from data which differ do not meet indices which are data."""
+    for loop in rest if places.bins else ():
+        if loop.range is not None and nest.dims_of(loop.range.begin, loop.range.end):
+            raise source.error(
+                store.node,
+                f"{store.buffer} is written at an index that is data, inside of loop"
+                f" {loop.variable!r}, whose bounds are data",
+                f"go over all elements, and read the others' indices from an array: for"
+                f" {loop.variable} in range(len(rows)): … rows[{loop.variable}]; of pointers,"
+                " rows = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))",
+            )
 
 
 def _parameter(nest: Nest, position: int) -> Expr:
@@ -135,16 +195,12 @@ def _parameter(nest: Nest, position: int) -> Expr:
 
 def own_reads(nest: Nest, store: Store, time: int) -> list[int]:
     """Entries that are the stored element itself, as it is before the store in one iteration."""
-    found: list[int] = []
-    for position in nest.entries_of(store.value):
-        entry = nest.entries[position]
-        if (
-            isinstance(entry, Read)
-            and (entry.buffer, entry.index, entry.loops) == (store.buffer, store.index, store.loops)
-            and not any(s.buffer == store.buffer for s in nest.stores[entry.time : time])
-        ):
-            found.append(position)
-    return found
+    return [
+        position
+        for position, read in nest.reads_of(store.value).items()
+        if (read.buffer, read.index, read.loops) == (store.buffer, store.index, store.loops)
+        and not any(s.buffer == store.buffer for s in nest.stores[read.time : time])
+    ]
 
 
 def _check_order(nest: Nest, source: Source) -> None:
@@ -156,9 +212,7 @@ def _check_order(nest: Nest, source: Source) -> None:
     beside = _Beside(writes)
     for time, store in enumerate(nest.stores):
         own = own_reads(nest, store, time)
-        for position in nest.reads_of(store.value, *store.index):
-            read = nest.entries[position]
-            assert isinstance(read, Read)
+        for position, read in nest.reads_of(store.value, *store.index).items():
             if position not in own:
                 _check_read(source, read, writes, beside, nest.stores, store)
         for later in beside.times(store.buffer, store.loops):

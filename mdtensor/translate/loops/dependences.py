@@ -6,8 +6,7 @@ too, and affine conditions count. An index that is not affine may be anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops
 from mdtensor.translate.loops.integer_points import Linear, may_hold
 from mdtensor.translate.views import AffineIndex

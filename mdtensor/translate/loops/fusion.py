@@ -71,9 +71,7 @@ def _joined(
     version = sum(a.buffer == first.buffer for a in listed[: before + 1])
     own: list[int] = []
     for number, assignment in enumerate(listed):
-        for n in nest.reads_of(*assignment.values):
-            read = nest.entries[n]
-            assert isinstance(read, Read)
+        for n, read in nest.reads_of(*assignment.values).items():
             if read.buffer != first.buffer or version_of(listed, read) != version:
                 continue
             if number != position or n not in params_in(assignment.value):

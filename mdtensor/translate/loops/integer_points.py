@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from mdtensor.dataclass import dataclass
 
 ROWS = 600
 """With more inequalities than these, the answer is "maybe"."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 
@@ -46,13 +47,25 @@ class WindowStep:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeBegin:
+    """A step that computes the least begin of a loop, or 0, and the error where it is below 0.
+
+    None of `arrays` has elements below 0 where no begin is; with None, only the step tells.
+    """
+
+    step: LoopStep
+    arrays: tuple[str, ...] | None
+    error: ProgramError
+
+
+@dataclass(frozen=True, slots=True)
 class LoopProgram:
     """Steps over named arrays.
 
     `results` says which array holds the final contents of a parameter that is written; `operands`
     are the other parameters that are read. `returned` names the parameters that the function
     returns, in order. `windows` are the steps once more where they are to run one after the other,
-    on arrays in C order; some write to arrays that others have read.
+    on arrays in C order; some write to arrays that others have read. `begins` are looked at before.
     """
 
     steps: tuple[LoopStep, ...]
@@ -61,3 +74,4 @@ class LoopProgram:
     arrays: Mapping[str, TensorSpec]
     returned: tuple[str, ...] = ()
     windows: tuple[WindowStep, ...] = ()
+    begins: tuple[RangeBegin, ...] = ()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read
 from mdtensor.translate.loops.dependences import Touch, repeated
-from mdtensor.translate.loops.md_hom_from_assignment import Reader, name_of, out_of_reach
+from mdtensor.translate.loops.md_hom_from_assignment import Reader, check_reach, name_of
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination
@@ -101,8 +101,8 @@ def _operator(
 
 
 def _origin(nest: Nest, value: Expr) -> Origin:
-    reads = [nest.entries[n] for n in nest.reads_of(value)]
-    indices = [axis for read in reads if isinstance(read, Read) for axis in read.index]
+    reads = nest.reads_of(value).values()
+    indices = [axis for read in reads for axis in read.index]
     dims = [dim for expr in (value, *indices) for dim in dims_in(expr)]
     return Origin(frozenset(dims), bool(dims) and not reads)
 
@@ -209,9 +209,4 @@ def _check_reach(
             result.node,
             f"{buffer.name} has {len(buffer.spec.shape)} axes but {len(result.index)} indices",
         )
-    if 0 in extents.values():
-        return
-    for axis, (index, extent) in enumerate(zip(result.index, buffer.spec.shape, strict=True)):
-        low, high = index.bounds(extents)
-        if low < 0 or high >= extent:
-            raise out_of_reach(source, buffer.name, index, extents, axis, extent, result.node)
+    check_reach(source, buffer.name, result.index, extents, buffer.spec.shape, result.node)

@@ -6,12 +6,13 @@ writes to a new one; elements that it leaves alone are copied before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
-from mdtensor.translate.loop_nests.source_loop_nest import Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.fusion import Versions, version_of
 from mdtensor.translate.loops.loop_program import LoopStep
@@ -24,8 +25,11 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, const, index_of
 from mdtensor.translate.scalar_function import identity_function
-from mdtensor.translate.trees import dims_in, params_in, substitute
+from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+APART = 1 << 26
+"""Elements, at most, of arrays between steps of which ranges from data leave some out."""
 
 
 def without_dead(
@@ -60,13 +64,8 @@ def _is_read(nest: Nest, listed: Sequence[Assignment], buffer: str, version: int
     return any(
         read.buffer == buffer and version_of(listed, read) == version
         for assignment in listed
-        for read in _reads(nest, assignment)
+        for read in nest.reads_of(*assignment.values).values()
     )
-
-
-def _reads(nest: Nest, assignment: Assignment) -> list[Read]:
-    entries = (nest.entries[n] for n in nest.reads_of(*assignment.values))
-    return [entry for entry in entries if isinstance(entry, Read)]
 
 
 class Apart:
@@ -108,8 +107,9 @@ class Apart:
 
     def _set_apart(self, position: int, reduced: Reduced, found: list[Assignment]) -> None:
         """From now on, the entry at `position` reads an array that an assignment fills."""
-        dims = _dims_of(self._nest, reduced.term)
+        dims = self._nest.dims_of(reduced.term)
         kept = tuple(loop for loop in reduced.outer if loop.name in dims)
+        self._check_ranges(kept)
         name = f"sum{len(self._specs)}'"
         self._specs[name] = TensorSpec.of([loop.extent for loop in kept], reduced.dtype)
         index = tuple(AffineIndex.of(loop.name) for loop in kept)
@@ -120,25 +120,27 @@ class Apart:
             name, places, reduced.dtype, 0, kept, (), self._source.node
         )
 
+    def _check_ranges(self, kept: Loops) -> None:
+        """Checks that no large array has a place for iterations that ranges leave out."""
+        names = {loop.name for loop in kept}
+        for loop in kept:
+            bounds = () if loop.range is None else (loop.range.begin, loop.range.end)
+            outer = names & self._nest.dims_of(*bounds)
+            if outer and math.prod(each.extent for each in kept) > APART:
+                others = " and ".join(repr(o.variable) for o in kept if o.name in outer)
+                raise self._source.error(
+                    self._source.node,
+                    f"what a loop inside of {loop.variable!r} gives depends on loop {others} too,"
+                    f" which decides the bounds of {loop.variable!r}: it would take an array of all"
+                    " pairs of their iterations",
+                    f"read nothing at {others} in the inner loop, and use it after that",
+                )
+
 
 def _around(nest: Nest, value: Expr) -> Expr:
     """A value with constants for its reductions: what is computed when they are done."""
     reduced = [n for n in params_in(value) if isinstance(nest.entries[n], Reduced)]
     return substitute(value, {n: const(0, nest.entries[n].dtype) for n in reduced})
-
-
-def _dims_of(nest: Nest, value: Expr) -> set[str]:
-    """Names of the dims that a value depends on."""
-    found = set(dims_in(value))
-    for position in nest.entries_of(value):
-        match nest.entries[position]:
-            case Read(index=index):
-                found |= {dim for axis in index for dim in dims_in(axis)}
-            case Reduced(term=term):
-                found |= set(dims_in(term))
-            case _:
-                pass
-    return found
 
 
 class Planner:
@@ -179,7 +181,7 @@ class Planner:
         self._versions = Versions(listed)
         self._readers = {}
         for position, assignment in enumerate(listed):
-            for read in _reads(self._nest, assignment):
+            for read in self._nest.reads_of(*assignment.values).values():
                 known = self._readers.setdefault((read.buffer, self._versions.of(read)), [])
                 known.append(position)
         steps: list[LoopStep] = []

@@ -7,14 +7,16 @@ the assignment does with finished reductions is the epilogue.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Entry, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, Entry, Loop, Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
@@ -23,6 +25,9 @@ from mdtensor.translate.scalar import I64, Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+
+ASKED = 1 << 32
+"""Iterations, at most, that are asked whether they exist, where no range tells it."""
 
 Array = Callable[[Read], tuple[str, TensorSpec]]
 
@@ -45,9 +50,7 @@ class Reader:
         exposed = {n for result in results for n in _exposed(self.nest, result)}
         accesses: list[Access] = []
         params: dict[int, Expr] = {}
-        for position in self.nest.reads_of(*results):
-            read = self.nest.entries[position]
-            assert isinstance(read, Read)
+        for position, read in self.nest.reads_of(*results).items():
             name, spec = self.array(read)
             index = tuple(
                 self.axis(substitute(expr, params), read, axis, position in exposed)
@@ -81,6 +84,38 @@ class Reader:
         return ComputedIndex(cast(expr, I64))
 
 
+def check_ends(source: Source, loops: Iterable[Loop], node: ast.AST) -> None:
+    """Checks that loops whose bounds are data walk arrays, which say how far they go."""
+    for loop in loops:
+        if loop.extent >= UNKNOWN:
+            raise source.error(
+                node,
+                f"loop {loop.variable!r} goes up to bounds that are data, and reads no array at"
+                f" {loop.variable} in each iteration",
+                "an array that is read says how far the loop can go: go over indices of a range"
+                " that arguments fix, and compare them with the bounds in the body",
+            )
+
+
+def check_inner_ranges(nest: Nest, source: Source, assignment: Assignment) -> None:
+    """Checks that no long range is asked for each iteration of loops which decide its bounds."""
+    for position in nest.entries_of(assignment.value):
+        entry = nest.entries[position]
+        loops = entry.loops if isinstance(entry, Reduced) else ()
+        names = {loop.name for loop in loops}
+        for loop in loops:
+            bounds = () if loop.range is None else (loop.range.begin, loop.range.end)
+            around = names & nest.dims_of(*bounds)
+            if around and math.prod(each.extent for each in loops) > ASKED:
+                raise source.error(
+                    assignment.node,
+                    f"the bounds of loop {loop.variable!r} are data that differ with a loop around"
+                    " it, and both are reduced together: each of their iterations would be asked",
+                    f"let a local variable have what loop {loop.variable!r} gives, of values that"
+                    " the loop around it reads",
+                )
+
+
 def out_of_reach(
     source: Source,
     buffer: str,
@@ -104,9 +139,7 @@ def is_computed(
     nest: Nest, value: Expr, extents: Mapping[str, int], shape: Callable[[Read], tuple[int, ...]]
 ) -> bool:
     """Whether a value reads elements whose indices a view must compute."""
-    for position in nest.reads_of(value):
-        read = nest.entries[position]
-        assert isinstance(read, Read)
+    for read in nest.reads_of(value).values():
         for expr, extent in zip(read.index, shape(read), strict=True):
             affine = affine_from_expr(expr)
             if affine is None:
@@ -189,15 +222,25 @@ def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue |
 def _check_written(
     source: Source, assignment: Assignment, extents: Mapping[str, int], out: Buffer
 ) -> None:
+    for index in assignment.indices:
+        check_reach(source, assignment.buffer, index, extents, out.spec.shape, assignment.node)
+
+
+def check_reach(
+    source: Source,
+    buffer: str,
+    index: Sequence[AffineIndex],
+    extents: Mapping[str, int],
+    shape: Sequence[int],
+    node: ast.AST,
+) -> None:
+    """Checks that an index stays in its buffer while the dims run."""
     if 0 in extents.values():
         return
-    for axes in assignment.indices:
-        for axis, (index, extent) in enumerate(zip(axes, out.spec.shape, strict=True)):
-            low, high = index.bounds(extents)
-            if low < 0 or high >= extent:
-                raise out_of_reach(
-                    source, assignment.buffer, index, extents, axis, extent, assignment.node
-                )
+    for axis, (place, extent) in enumerate(zip(index, shape, strict=True)):
+        low, high = place.bounds(extents)
+        if low < 0 or high >= extent:
+            raise out_of_reach(source, buffer, place, extents, axis, extent, node)
 
 
 def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequence[int]) -> bool:

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mdtensor.errors import count_of
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import Combine, Pointwise
 from mdtensor.translate.loop_nests.loop_arguments import bind
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
+from mdtensor.translate.loop_nests.source_loop_nest import Loops
 from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer
+from mdtensor.translate.loops.loop_program import RangeBegin
 from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results
+from mdtensor.translate.loops.md_hom_from_assignment import check_ends
+from mdtensor.translate.loops.range_begins import range_begins
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.function_source import Source
-from mdtensor.translate.python.interpreter import LocalFunction
+from mdtensor.translate.python.local_functions import LocalFunction
+from mdtensor.translate.scalar import const, select
 
 
 def md_hom_from_loops(
@@ -27,8 +34,10 @@ def md_hom_from_loops(
     arguments: Mapping[str, Any],
     outputs: Mapping[str, Given],
     combinations: Sequence[Combination],
-) -> MDHom:
+) -> tuple[MDHom, tuple[RangeBegin, ...]]:
     """The `md_hom` of a nest, whose loops have the operators of `combinations`, in their order.
+
+    With it comes what calls look at where bounds of loops are data.
 
     `arguments` are specs of inputs and the values of all other parameters. Where only the type
     of an output is given, its shape is what the loops write. The elements of the tuple that
@@ -61,8 +70,45 @@ def md_hom_from_loops(
                 "with combine_ops all bounds are constants; select in the body instead",
             )
     results = _results(tracer, outputs)
+    check_ends(source, loops, results[0].node)
     combines = combines_of(nest, results, loops, combinations)
-    return md_hom_of_results(nest, source, loops, specs, outputs, results, combines)
+    results = _within_ranges(source, results, loops, combines)
+    md_hom = md_hom_of_results(nest, source, loops, specs, outputs, results, combines)
+    used, given = {loop.name: loop for loop in loops}, specs.keys() - outputs.keys()
+    begins = range_begins(nest, source, tracer.accesses.ranges, specs, used, given)
+    return md_hom, begins
+
+
+def _within_ranges(
+    source: Source, results: Sequence[Result], loops: Loops, combines: Sequence[Combine]
+) -> list[Result]:
+    """Results that count where loops whose bounds are data have iterations."""
+    found = list(results)
+    for position, (loop, combine) in enumerate(zip(loops, combines, strict=True)):
+        if loop.range is None:
+            continue
+        said = f"the bounds of loop {loop.variable!r} are data"
+        if not isinstance(combine, Pointwise):
+            hint = "combine it by pw(…), or let it run over the whole range"
+            raise source.error(source.node, f"{said}, but {combine!r} keeps its iterations", hint)
+        inner = [c for c in combines[position:] if isinstance(c, Pointwise)]
+        if any(other != combine for other in inner):
+            hint = "reduce by one operator, and the result by the next"
+            raise source.error(
+                source.node, f"{said}, and loops inside are combined by another operator", hint
+            )
+        if combine.op.identity is None:
+            hint = "mdtensor.operator(identity=…) declares it"
+            raise source.error(
+                source.node, f"{said}, it may be empty, and {combine!r} has no identity", hint
+            )
+        test = loop.range.test(loop.name)
+        pairs = zip(found, combine.op.identity, strict=True)
+        found = [
+            replace(result, value=select(test, result.value, const(none, result.value.dtype)))
+            for result, none in pairs
+        ]
+    return found
 
 
 def check_nest(source: Source, count: int) -> None:

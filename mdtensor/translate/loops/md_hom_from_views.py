@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Read

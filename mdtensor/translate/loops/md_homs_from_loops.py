@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.graphs import count_of_nodes
@@ -18,16 +19,18 @@ from mdtensor.translate.loop_nests.carried import CarriedError, LengthyError, re
 from mdtensor.translate.loop_nests.loop_arguments import bind
 from mdtensor.translate.loop_nests.loop_nest_from_source import UNROLLED, Tracer
 from mdtensor.translate.loop_nests.loop_pieces import fixed_indices
-from mdtensor.translate.loop_nests.source_loop_nest import Loop
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Reduced
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.assignments import Assignment, assignments
 from mdtensor.translate.loops.fusion import fused
 from mdtensor.translate.loops.loop_program import LoopProgram
 from mdtensor.translate.loops.loop_steps import Apart, Planner, without_dead
+from mdtensor.translate.loops.md_hom_from_assignment import check_ends, check_inner_ranges
+from mdtensor.translate.loops.range_begins import range_begins
 from mdtensor.translate.loops.step_windows import windowed
 from mdtensor.translate.loops.written_out import OPERATIONS, joined
 from mdtensor.translate.python.function_source import Source
-from mdtensor.translate.python.interpreter import LocalFunction
+from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import const
 from mdtensor.translate.views import AffineIndex
@@ -106,7 +109,7 @@ class Way:
             return None
         if self.in_order and loop.line not in self.cut and _has_fixed_indices(source, loop):
             return replace(self, cut=self.cut | {loop.line})
-        if loop.conditions or loop.extent > most:
+        if loop.tests or loop.extent > most:
             return None
         return replace(self, unrolled=self.unrolled | {loop.line})
 
@@ -139,7 +142,13 @@ def _program(
     fills = {name: fill for name, (_, fill) in tracer.locals.items() if fill is not None}
     fills |= {name: 0 for name in buffers if name.split(".")[0] in blank}
     filled = [_filled(source, specs[name], name, fill) for name, fill in fills.items()]
-    stored = assignments(nest, source)
+    stored = assignments(nest, source, specs)
+    used = {loop.name: loop for each in stored for loop in _loops_of(nest, each)}
+    for assignment in stored:
+        check_ends(source, _loops_of(nest, assignment), assignment.node)
+        check_inner_ranges(nest, source, assignment)
+    given = specs.keys() - {*local, *fills, *(store.buffer for store in nest.stores)}
+    begins = range_begins(nest, source, tracer.accesses.ranges, specs, used, given)
     inner = {*local, *fills}
     hidden = local.keys() - set(returned)
     if way.in_order:
@@ -170,7 +179,14 @@ def _program(
         steps = tuple(
             replace(step, md_hom=window.md_hom) for step, window in zip(steps, windows, strict=True)
         )
-    return LoopProgram(steps, operands, results, planner.specs, returned, windows)
+    return LoopProgram(steps, operands, results, planner.specs, returned, windows, begins)
+
+
+def _loops_of(nest: Nest, assignment: Assignment) -> list[Loop]:
+    """The loops that an assignment and its reductions have."""
+    entries = [nest.entries[n] for n in nest.entries_of(*assignment.values)]
+    inside = [loop for each in entries if isinstance(each, Reduced) for loop in each.loops]
+    return [*assignment.kept, *inside]
 
 
 def _returned(value: Any, source: Source) -> tuple[str, ...]:

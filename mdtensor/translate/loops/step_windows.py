@@ -7,8 +7,9 @@ part of the `md_hom`, so that all of them share one, and its kernel.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loops.loop_program import LoopStep, Window, WindowStep
 from mdtensor.translate.md_hom import MDHom

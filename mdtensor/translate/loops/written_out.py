@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from mdtensor.translate.graphs import count_of_nodes
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, cast
@@ -80,7 +80,7 @@ class _Run:
         if len(self._members) == 1 or any(
             read.buffer == first.buffer and first.time < read.time <= last.time
             for other in others
-            for read in self._reads(other.value)
+            for read in self._nest.reads_of(other.value).values()
         ):
             return self._members
         (index, value), *also = self._results().items()
@@ -94,15 +94,13 @@ class _Run:
         """Whether all iterations of the loops exist, and the value has no reductions."""
         entries = (self._nest.entries[n] for n in self._nest.entries_of(assignment.value))
         is_reduced = any(isinstance(entry, Reduced) for entry in entries)
-        return not is_reduced and not any(loop.conditions for loop in assignment.kept)
+        return not is_reduced and not any(loop.tests for loop in assignment.kept)
 
     def _forwarded(self, assignment: Assignment) -> Expr | None:
         """The value with those of elements that the run wrote before; None where that is open."""
         direct = params_in(assignment.value)
         held: dict[int, Expr] = {}
-        for position in self._nest.reads_of(assignment.value):
-            read = self._nest.entries[position]
-            assert isinstance(read, Read)
+        for position, read in self._nest.reads_of(assignment.value).items():
             if read.buffer != assignment.buffer or read.time <= self._members[0].time:
                 continue
             axes = [affine_from_expr(axis) for axis in read.index]
@@ -124,10 +122,6 @@ class _Run:
 
     def _results(self) -> dict[Index, Expr]:
         return {index: values[-1][1] for index, values in self._written.items()}
-
-    def _reads(self, value: Expr) -> list[Read]:
-        entries = (self._nest.entries[n] for n in self._nest.reads_of(value))
-        return [entry for entry in entries if isinstance(entry, Read)]
 
 
 def _are_apart(one: Index, other: Index) -> bool:

@@ -16,7 +16,8 @@ import numpy as np
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.python.cases import Cases
-from mdtensor.translate.python.interpreter import Interpreter, local_function
+from mdtensor.translate.python.interpreter import Interpreter
+from mdtensor.translate.python.local_functions import local_function
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 

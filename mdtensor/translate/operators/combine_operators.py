@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast, overload
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.decorated import Decorated
 from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import FieldError, ProgramError
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination

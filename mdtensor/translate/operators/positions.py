@@ -7,10 +7,10 @@ such tuples before them means the values; the indices are the same along its dim
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named
 from mdtensor.translate.operators.combination import Combination

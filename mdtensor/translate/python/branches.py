@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import is_scalar, is_sequence
 from mdtensor.translate.scalar import Expr, as_expr, select

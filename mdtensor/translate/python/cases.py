@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.graphs import folded
 from mdtensor.translate.python.functions import disjunction
 from mdtensor.translate.scalar import Expr, select

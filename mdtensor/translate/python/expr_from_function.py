@@ -22,7 +22,7 @@ from mdtensor.errors import (
     count_of,
     shown,
 )
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.function_source import Source, source_of
 from mdtensor.translate.python.functions import is_sequence
@@ -31,8 +31,6 @@ from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.tracing import while_tracing
-
-__all__ = ["Interpreter", "Source", "scalar_function", "source_of", "traced"]
 
 _NOWHERE = Source(
     "a call", "", ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(0))
@@ -204,9 +202,9 @@ def settled(expr: Expr, types: Sequence[np.dtype]) -> Expr:
     """An expression with a type of its own: weak floating numbers take that of the elements."""
     if not expr.weak:
         return expr
-    floating = [dtype for dtype in types if dtype.kind in "fc"]
-    if expr.dtype.kind in "fc" and floating:
-        return cast(expr, np.result_type(*floating, expr.dtype.type(0).item()))
+    floating = [dtype for dtype in types if kind_of(dtype) in "fc"]
+    if kind_of(expr.dtype) in "fc" and floating:
+        return cast(expr, common_dtype(floating, [expr.dtype.type(0).item()]))
     return cast(expr, expr.dtype)
 
 

@@ -106,8 +106,8 @@ class Expressions(ABC):
                 return self._function(node, variables)
             case ast.ListComp() | ast.GeneratorExp():
                 return self._comprehension(node.elt, node.generators, variables)
-            case ast.DictComp():
-                pair = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node)
+            case ast.DictComp(key=key, value=ast.expr() as value):
+                pair = ast.copy_location(ast.Tuple([key, value], ast.Load()), node)
                 pairs = self._comprehension(pair, node.generators, variables)
                 return self._hashed(node, dict, pairs)
             case ast.Set(elts=elements):
@@ -285,7 +285,7 @@ class Expressions(ABC):
         variables: dict[str, Any],
     ) -> list[Any]:
         if not generators:
-            return [self._value(element, variables)]
+            return self._elements([element], variables)
         first, *inner = generators
         scope = dict(variables)
         values: list[Any] = []

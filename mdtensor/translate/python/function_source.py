@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ProgramError
 
 Function = ast.FunctionDef | ast.Lambda
+_MOST_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,21 @@ def source_of(function: FunctionType) -> Source | None:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text) if text else None
+        return _tree_of(text) if text else None
     except SyntaxError:
         return None
+
+
+def _tree_of(text: str) -> ast.Module:
+    """The syntax tree of a text.
+
+    Python 3.11 counts the depth of trees for all threads together, and raises SystemError where
+    two of them make one at once.
+    """
+    for _ in range(_MOST_TRIES - 1):
+        with contextlib.suppress(SystemError):
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 def _definition_of(tree: ast.Module, code: CodeType) -> ast.FunctionDef | None:

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdtensor.errors import TranslationError, shown
+from mdtensor.specs import kind_of
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth, whole
 from mdtensor.translate.tracing import while_tracing
@@ -140,7 +141,7 @@ def _int(value: Any = 0) -> Expr:
 def _float(value: Any = 0.0) -> Expr:
     """As in NumPy, where float(x) is weak: a floating type stays what it is."""
     expr = as_expr(value)
-    return expr if expr.dtype.kind == "f" else cast(expr, F64)
+    return expr if kind_of(expr.dtype) == "f" else cast(expr, F64)
 
 
 def _bool(value: Any = False) -> Expr:

@@ -10,20 +10,19 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.calls import Calls
 from mdtensor.translate.python.functions import conjunction, negation
-from mdtensor.translate.python.local_functions import LocalFunction, bound, local_function
+from mdtensor.translate.python.local_functions import LocalFunction, bound
 from mdtensor.translate.python.python_operators import binary
 from mdtensor.translate.scalar import Expr
-
-__all__ = ["Interpreter", "LocalFunction", "Undecided", "local_function", "merge"]
 
 
 class _LeaveSignal(Exception):  # noqa: N818

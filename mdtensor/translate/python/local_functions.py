@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate.python.function_source import Source, source_of
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep

@@ -7,11 +7,11 @@ NumPy's have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 
 Path = tuple[str | int, ...]

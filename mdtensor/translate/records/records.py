@@ -9,12 +9,12 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import FieldError, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality, is_sequence

@@ -82,7 +82,9 @@ def _with_last_applied_first(
 
 def _alike(combination: Combination) -> object:
     """What the combinations of neighbours share whose operator is the same."""
-    return operator_name(combination.operator) or combination.operator
+    said = combination.operator
+    # By identity: what was given for an operator may be an array, which compares its elements.
+    return operator_name(said) or (said if isinstance(said, OperatorFunction) else id(said))
 
 
 def _commutes(said: object) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.combine import (

@@ -8,12 +8,13 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, FieldError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.index_space import index_space

@@ -78,7 +78,7 @@ def factors(elements: Sequence[Expr], asked: np.dtype | None, held: np.dtype) ->
 
 def brought(value: Expr, dtype: np.dtype, held: np.dtype) -> Expr:
     """A result in the type in which it is combined; rounded to the type that was asked for."""
-    is_wider = value.dtype == held and kind_of(dtype) == held.kind
+    is_wider = value.dtype == held and dtype.kind == held.kind
     if is_wider or np.can_cast(value.dtype, dtype):
         return cast(value, held)
     return cast(cast(value, dtype), held)

@@ -7,6 +7,7 @@ logarithm is left to the epilogue.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,13 +38,24 @@ def with_lifted_operators(md_hom: MDHom) -> MDHom:
     pair = Pointwise(lifted(operators[0], positions))
     results: list[Expr] = []
     for n, result in enumerate(md_hom.scalar.results):
-        results += [result, const(1, result.dtype)] if n in positions else [result]
+        results += [result, _one(result)] if n in positions else [result]
     return replace(
         md_hom,
         dims=tuple(_with(dim, pair) for dim in md_hom.dims),
         scalar=replace(md_hom.scalar, results=tuple(results)),
         epilogue=_with_logarithms(md_hom, positions),
     )
+
+
+def _one(value: Expr) -> Expr:
+    """The sum of one exponential; of none where a scatter has nothing to add at an index."""
+    one = const(1, value.dtype)
+    if value.op != "select" or value.args[0].op != "eq":
+        return one
+    condition, _, other = value.args
+    is_at_index = any(side.op == "index" for side in condition.args)
+    is_nothing = other.op == "const" and other.value == -math.inf
+    return select(condition, one, const(0, value.dtype)) if is_at_index and is_nothing else one
 
 
 def _with(dim: Dim, combine: Pointwise) -> Dim:

@@ -7,10 +7,12 @@ A homomorphism says how parts are put together again: `h(a ++ b) = h(a) ⊗ h(b)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator
@@ -178,7 +180,7 @@ class _Moved:
         points = [self.ranges[name][1] - self.ranges[name][0] for name in names]
         if params_in(index.expr) or np.prod(points, dtype=object) > _MOST_POINTS:
             return (0, extent - 1), 0
-        values = np.asarray(evaluate(index.expr, [], self._indices(names)))
+        values: Any = np.asarray(evaluate(index.expr, [], self._indices(names)))
         low, high = (int(values.min()), int(values.max())) if values.size else (0, extent - 1)
         if 0 <= low <= high < extent:
             return (low, high), 0
@@ -255,6 +257,9 @@ class _Moved:
 
     def _written(self, index: AffineIndex) -> tuple[AffineIndex, slice]:
         start = index.offset + self._shift(index)
+        for dim, step in index.coefficients:
+            if step and not self._extent(dim):
+                return AffineIndex.of(dim), slice(start, start, 1)
         moving = [(d, c) for d, c in index.coefficients if c and self._extent(d) > 1]
         if not moving:
             return AffineIndex(), slice(start, start + 1, 1)

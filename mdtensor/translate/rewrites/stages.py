@@ -8,8 +8,9 @@ rest. Concatenation commutes with everything, wherever its dim stands.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Concat, Operator, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, TranslationError, shown
 from mdtensor.options import is_one_of
+from mdtensor.specs import kind_of
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.scalar import Expr, Number, apply, const, index_of, select
@@ -49,13 +49,13 @@ def _is_number(value: object) -> bool:
         held = np.asarray(value)
     except (RecursionError, RuntimeError, TypeError, ValueError):  # lists in lists of other lengths
         return False
-    return held.ndim == 0 and held.dtype.kind in "biufc"
+    return held.ndim == 0 and kind_of(held.dtype) in "biufc"
 
 
 def outside(border: Border, dtype: np.dtype) -> Expr:
     """The value outside of an array, in the type in which its elements are taken."""
     given = np.asarray(border.cval)
-    if dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
+    if kind_of(dtype) in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
         return const(border.cval, dtype)
     value = np.real(given).astype(dtype)
     if value != given:

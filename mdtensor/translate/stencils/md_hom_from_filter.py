@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import Pointwise, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, I64, Expr, apply, cast, const, param, select
@@ -86,7 +85,7 @@ def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dty
     Sums of weighted elements in double, which scipy has, take up to twice as long as in single.
     """
     narrow = all(
-        dtype.kind in "fc" and np.result_type(dtype, np.complex64) == np.complex64
+        kind_of(dtype) in "fc" and np.result_type(dtype, np.complex64) == np.complex64
         for dtype in (field, out)
     )
     if is_complex:
@@ -96,7 +95,7 @@ def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dty
 
 def stored(value: Expr, dtype: np.dtype) -> Expr:
     """The value as an integer type takes it: without its fraction, modulo the type's width."""
-    if value.dtype.kind != "f" or dtype.kind == "f":
+    if kind_of(value.dtype) != "f" or kind_of(dtype) == "f":
         return value
     if dtype == BOOL:
         return apply("ne", cast(value, I64), 0)
@@ -108,7 +107,7 @@ def stored(value: Expr, dtype: np.dtype) -> Expr:
 def taken_dtype(border: Border, field: np.dtype) -> np.dtype:
     """The type in which elements are compared: theirs, or double for a border that it lacks."""
     held = np.asarray(border.cval).astype(field)
-    fits = border.mode != "constant" or field.kind == "f" or held == border.cval
+    fits = border.mode != "constant" or kind_of(field) == "f" or held == border.cval
     return field if fits else np.dtype(np.float64)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr, apply, const, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -70,7 +70,7 @@ def of_rank(elements: Sequence[Expr], rank: int) -> Expr:
     for low, high in exchanges(len(ordered)):
         ordered[low], ordered[high] = _exchanged(ordered[low], ordered[high])
     found = ordered[rank]
-    if found.dtype.kind != "f":
+    if kind_of(found.dtype) != "f":
         return found
     is_nan = apply("isnan", elements[0])
     for element in elements[1:]:
@@ -80,7 +80,7 @@ def of_rank(elements: Sequence[Expr], rank: int) -> Expr:
 
 def _exchanged(x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """The lesser and the greater of two; with NaN, any."""
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return apply("min", x, y), apply("max", x, y)
     is_less = apply("lt", x, y)
     return select(is_less, x, y), select(is_less, y, x)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from mdtensor.specs import TensorSpec
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, param
@@ -67,7 +67,8 @@ class _Chain:
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.specs = specs
         self.parts: list[Part] = []
-        self.known: dict[Reduction | Assembly, int] = {}
+        # Compared one by one: sources with watched numbers have no hash.
+        self.known: list[tuple[Reduction | Assembly, int]] = []
         self.results = 0
 
     def finish(self, fused: Fused) -> None:
@@ -83,17 +84,22 @@ class _Chain:
             view = reads.view(fused)
             dims = tuple(Dim(dim_of(axis), extent, CC) for axis, extent in enumerate(fused.shape))
             written = Access.at(0, [dim.name for dim in dims])
-            md_hom = MDHom(dims, _function(fused), reads.buffers, (out,), view, (written,))
+            md_hom = MDHom(
+                dims, _function(fused, stored=True), reads.buffers, (out,), view, (written,)
+            )
             self._add([(md_hom, reads.inputs)])
             return
         self._add([self._with_epilogue(fused, carrier, out)])
 
     def number(self, source: Reduction | Assembly) -> int:
         """The number of the result that is a reduction or an assembly."""
-        if source not in self.known:
-            is_assembly = isinstance(source, Assembly)
-            self.known[source] = self._assemble(source) if is_assembly else self._reduce(source)
-        return self.known[source]
+        for known, number in self.known:
+            if known is source or known == source:
+                return number
+        is_assembly = isinstance(source, Assembly)
+        number = self._assemble(source) if is_assembly else self._reduce(source)
+        self.known.append((source, number))
+        return number
 
     def _add(self, made: Sequence[tuple[MDHom, tuple[int, ...]]]) -> int:
         """Adds the parts of one result; its number."""
@@ -109,7 +115,9 @@ class _Chain:
             view = reads.view(block.of)
             dims = tuple(Dim(dim_of(axis), n, CC) for axis, n in enumerate(block.of.shape))
             written = (Access(0, block.places),)
-            md_hom = MDHom(dims, _function(block.of), reads.buffers, out, view, written)
+            md_hom = MDHom(
+                dims, _function(block.of, stored=True), reads.buffers, out, view, written
+            )
             made.append((md_hom, reads.inputs))
         return self._add(made)
 
@@ -216,12 +224,13 @@ def _dims(reduction: Reduction) -> tuple[Dim, ...]:
     )
 
 
-def _function(fused: Fused) -> ScalarFunction:
+def _function(fused: Fused, *, stored: bool = False) -> ScalarFunction:
+    """The function of a value, which is combined, or `stored` as it is."""
     types = tuple(read.source.dtype for read in fused.reads)
-    return ScalarFunction(types, (fused.expr,))
+    return ScalarFunction(types, (_stored(fused.expr) if stored else fused.expr,))
 
 
 def _stored(expr: Expr) -> Expr:
     """The expression without a rounding that storing it does anyway."""
-    narrows = expr.op == "cast" and expr.dtype.kind == expr.args[0].dtype.kind == "f"
+    narrows = expr.op == "cast" and kind_of(expr.dtype) == kind_of(expr.args[0].dtype) == "f"
     return expr.args[0] if narrows else expr

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom

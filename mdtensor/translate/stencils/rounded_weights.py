@@ -22,9 +22,9 @@ def rounded_weights(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
         single = np.finfo(dtype).dtype
         parts = [rounded_weights(part(weights), single) for part in (np.real, np.imag)]
         return np.stack(parts, axis=-1).view(dtype)[..., 0]
-    left = 0.0
-    for place in np.argsort(-np.abs(rounded), axis=None, kind="stable"):
-        if weight := float(weights.flat[place]):
-            rounded.flat[place] = weight + left
-            left += weight - float(rounded.flat[place])
-    return rounded
+    left, exact, line = 0.0, weights.reshape(-1), rounded.reshape(-1)  # `flat` takes 32 axes
+    for place in np.argsort(-np.abs(line), kind="stable"):
+        if weight := float(exact[place]):
+            line[place] = weight + left
+            left += weight - float(line[place])
+    return line.reshape(rounded.shape)

@@ -10,11 +10,12 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import IndexingError, ShapeError, shown
 from mdtensor.options import MOST_AXES
 from mdtensor.translate.combine import named
@@ -106,16 +107,17 @@ class Fused:
     shape: tuple[int, ...]
     expr: Expr
     reads: tuple[Read, ...]
-    _hash: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.shape, self.expr, self.reads)))
+    _hash: int | None = field(init=False, default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Fused, (self.shape, self.expr, self.reads)  # hashes of another process are others
 
     def __hash__(self) -> int:
-        return self._hash
+        found = self._hash
+        if found is None:  # once for all, since it takes a look at all that is read
+            found = hash((self.shape, self.expr, self.reads))
+            object.__setattr__(self, "_hash", found)
+        return found
 
     @property
     def dtype(self) -> np.dtype:

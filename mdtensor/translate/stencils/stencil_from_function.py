@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError, count_of, shown
 from mdtensor.options import whole
 from mdtensor.specs import TensorSpec

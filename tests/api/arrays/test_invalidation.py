@@ -6,14 +6,11 @@ import gc
 import threading
 
 import numpy as np
-import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry
 from tests.hurried import at_once
-
-pytestmark = pytest.mark.usefixtures("undisturbed")
 
 
 class Keeper:

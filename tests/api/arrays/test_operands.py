@@ -35,10 +35,12 @@ def test_specs_count_strides_in_elements() -> None:
     assert spec_of(array) == TensorSpec.of((3, 3), "f4", (-16, 3))
 
 
-def test_bfloat16_is_a_type_of_gpus() -> None:
+def test_of_the_types_of_ml_dtypes_bfloat16_has_kernels() -> None:
     types = [np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)]
-    assert reason_of_types(types) == "dtype bfloat16"
-    assert reason_of_types(types, on_gpu=True) == ""
+    assert reason_of_types(types) == ""
+    assert reason_of_types([np.dtype(ml_dtypes.float8_e5m2)]) == "dtype float8_e5m2"
+    unlucky = np.dtype(ml_dtypes.int4)
+    assert reason_of_types([unlucky]) == "dtype int4", f"whose letter is {unlucky.char}"
 
 
 def test_addressable_means_whole_elements_and_aligned() -> None:

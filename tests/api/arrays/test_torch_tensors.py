@@ -7,6 +7,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from mdtensor.api.calls import call_cache
 from mdtensor.errors import DTypeError
 from tests.api.cupy_stand_in import Array, made  # noqa: F401 — a fixture
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 LEFT, RIGHT = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(4, 5)
 PRODUCT = LEFT @ RIGHT
 
@@ -58,9 +60,12 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         if self.requires_grad or self.conjugated or self.layout != "torch.strided":
             raise RuntimeError("Can't call numpy() on Tensor")
-        if not self.is_cpu:
+        if not self.is_cpu or self.host.dtype == BFLOAT16:
             raise TypeError("can't convert to numpy")
         return self.host.view()
+
+    def view(self, dtype: str) -> Tensor:
+        return Tensor(self.host.view(dtype))
 
     def get_device(self) -> int:
         return self.device.index
@@ -93,6 +98,7 @@ class Parameter(Tensor):
 @pytest.fixture(autouse=True)
 def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = ModuleType("torch")
+    module.int16 = "int16"
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)
     monkeypatch.setitem(sys.modules, "torch", module)
     monkeypatch.setattr(invalidation, "has_tensors", False)
@@ -135,6 +141,27 @@ def test_results_are_written_to_tensors_of_the_processor() -> None:
         y = Tensor(np.zeros(4))
         doubled(y, Tensor(LEFT[1]))
         np.testing.assert_array_equal(y.host, 2 * LEFT[1])
+
+
+def test_bfloat16_is_read_and_written_where_it_lies() -> None:
+    left, right = LEFT.astype(BFLOAT16), RIGHT.astype(BFLOAT16)
+    a, b, out = Tensor(left), Tensor(right), Tensor(np.zeros((3, 5), BFLOAT16))
+    plan = mdt.compile("ij,jk->ik", a, b)
+    expected = PRODUCT.astype(BFLOAT16)
+    for _ in range(3):
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b), expected)
+        np.testing.assert_array_equal(plan(a, b), expected)
+        for call in (lambda: mdt.einsum("ij,jk->ik", a, b, out=out), lambda: plan(a, b, out=out)):
+            out.host[:] = -1
+            assert call() is out
+            np.testing.assert_array_equal(out.host, expected)
+    steps = Tensor(left[:, ::2].T)
+    np.testing.assert_array_equal(mdt.reduce("ij->i", steps, combine="max"), left[2, ::2])
+    wanting = Tensor(left, requires_grad=True)
+    with pytest.raises(DTypeError, match="it wants a gradient"):
+        mdt.einsum("ij->i", wanting)
+    with pytest.raises(DTypeError, match="it wants a gradient"):
+        plan(wanting, b)
 
 
 def test_plans_take_tensors_of_the_processor() -> None:

@@ -14,7 +14,6 @@ from mdtensor.api.calls import call_cache, computation
 from mdtensor.api.engine import registry
 from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, out, pw
 
-pytestmark = pytest.mark.usefixtures("undisturbed")
 RNG = np.random.default_rng(77)
 FACTOR = 2.0
 ndimage = mdt.ndimage

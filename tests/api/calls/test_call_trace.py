@@ -150,6 +150,7 @@ def test_a_new_shape_of_a_family_has_its_kernel(call) -> None:
     assert "translate" not in {span.stage for span in first.spans}
 
 
+@pytest.mark.background
 def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
     engine.settle(timeout=600)
@@ -164,6 +165,7 @@ def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPat
     assert again in ("generic", "own")
 
 
+@pytest.mark.background
 def test_fused_steps_have_a_kernel_each(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
     engine.settle(timeout=600)
@@ -317,6 +319,7 @@ def test_another_process_compiles_nothing(tmp_path: Path) -> None:
     assert {"translate", "choose", "lower", "render", "run"} <= {*runs[0]}
 
 
+@pytest.mark.background
 def test_work_in_the_background_is_told_with_its_thread() -> None:
     engine = registry.engine_for()
     with mdt.trace() as seen:

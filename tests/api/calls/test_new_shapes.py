@@ -24,6 +24,8 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
 
+pytestmark = pytest.mark.background
+
 
 @pytest.fixture
 def engine() -> Engine:

@@ -17,6 +17,7 @@ import mdtensor
 from mdtensor.api.cli import devices_command
 from mdtensor.api.cli.main import app
 from mdtensor.api.engine import registry
+from mdtensor.autotune.defaults import defaults_file
 from mdtensor.autotune.trial import Trial
 from mdtensor.backends.host.binary_cache import Files, folder_of_kept
 from mdtensor.errors import NoDeviceError
@@ -149,7 +150,7 @@ def test_explain_shows_all_stages() -> None:
     headings = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
     assert headings == ["md_hom", "problem", "schedule", "cost", "source"]
     assert "  estimated " in shown
-    assert "__kernel" in shown
+    assert "kernel_0(" in shown
 
 
 def test_explain_shows_all_passes() -> None:
@@ -310,6 +311,7 @@ def test_tune_takes_an_expression_or_a_file(arguments: tuple[str, ...]) -> None:
     assert "say either EXPR SHAPE... or --file FILE" in run("tune", *arguments, code=2)
 
 
+@pytest.mark.usefixtures("device_chosen_here")
 def test_tune_takes_a_part_of_a_devices_name(cache: Path) -> None:
     shown = run("tune", "ij->i", "30,40", "--budget", "0", "--quiet", "--device", "OPENCL")
     assert shown.startswith("ij->i 30,40: ")
@@ -398,6 +400,69 @@ def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
     assert run("cache", "import", str(file)) == f"5 rows read from {file}\n"
     again = run("cache", "ls").splitlines()
     assert [line.split()[:6] for line in again] == [line.split()[:6] for line in listed]
+
+
+def test_report_is_on_expressions_or_on_the_store(cache: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    remember(3e-6, 2e-6)
+    assert run("report", str(page)) == f"report written to {page}\n"
+    assert "dot[n:64]" in page.read_text(encoding="utf-8")
+    words = ("ij,jk->ik", "4,5", "5,6")
+    assert run("report", str(page), *words, "--peers") == f"report written to {page}\n"
+    text = page.read_text(encoding="utf-8")
+    assert "md_hom[i:4, j:5, k:6](mul, (cc, pw(add), cc))" in text
+    assert "numpy.matmul" in text
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("ij,jk->ik 4,5 5,6\nij->i 4,5\n", encoding="utf-8")
+    run("report", str(page), "--file", str(shapes), "--pictures", str(tmp_path / "svg"))
+    drawn = sorted(p.name for p in (tmp_path / "svg").iterdir())
+    assert drawn == [f"{n}-{name}.svg" for n in (0, 1) for name in ("decomposition", "roofline")]
+    assert "2 computations" in page.read_text(encoding="utf-8")
+
+
+def test_report_is_on_what_a_program_computes(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    page, program = tmp_path / "page.html", tmp_path / "program.py"
+    lines = "import mdtensor, numpy, sys", "n = int(sys.argv[1])", "x = numpy.ones(n)"
+    program.write_text("\n".join((*lines, "mdtensor.einsum('i,i->', x, x)")), encoding="utf-8")
+    said = f"report on 1 computation written to {page}\n"
+    assert run("report", str(page), "--run", str(program), "19") == said
+    assert "md_hom[i:19]" in page.read_text(encoding="utf-8")
+    page.unlink()
+    run("report", str(page), "--run", str(program), "no number", code=1)
+    for end, code in (("sys.exit(3)", 3), ("sys.exit()", 0)):
+        program.write_text(f"import sys; {end}", encoding="utf-8")
+        run("report", str(page), "--run", str(program), code=code)
+        assert page.exists() is (code == 0)
+    assert "there is no file" in run("report", str(page), "--run", "missing.py", code=2)
+    assert "needs a program" in run("report", str(page), "--run", code=2)
+
+
+def test_report_refuses_what_it_cannot_do(cache: Path, tmp_path: Path) -> None:
+    page = str(tmp_path / "page.html")
+    assert "say either EXPR" in run("report", page, "i->", "4", "--file", "x", code=2)
+    assert "--peers needs" in run("report", page, "--peers", code=2)
+    assert "SubscriptError" in run("report", page, "i->>", "4", code=2)
+    missing = str(tmp_path / "no folder" / "page.html")
+    assert "ReportError: cannot write" in run("report", missing, code=1)
+    assert not Path(page).exists()
+
+
+def test_cache_learn_makes_a_file_of_defaults(cache: Path, tmp_path: Path) -> None:
+    file, engine = tmp_path / "made.json", registry.engine_for()
+    for key, confirmed in ((PROBLEM, True), ("another", False)):
+        registry.store().set_winner(
+            key, engine.environment, with_tile(8), seconds=1e-3, confirmed=confirmed
+        )
+    said = f"1 winner of 1 structure written to {file}\n"
+    assert run("cache", "learn", "--out", str(file)) == said
+    (row,) = defaults_file.read(file).rows()
+    assert (row.problem, row.seconds, row.confirmed) == (PROBLEM, 1e-3, True)
+    missing = tmp_path / "no folder" / "made.json"
+    assert "cannot write" in run("cache", "learn", "--out", str(missing), code=1)
 
 
 def test_cache_prune_by_age_keeps_what_is_new(cache: Path) -> None:

@@ -126,3 +126,9 @@ def test_graphs_are_lazy() -> None:
     x = da.ones(6, chunks=2).map_blocks(refused, dtype="f8", meta=np.ones(0))
     with dask.config.set(scheduler="sync"):
         assert mdt.scan("i->i", x).shape == (6,)
+
+
+def test_parts_of_placeholders_are_no_operands() -> None:
+    x = da.ones((4, 6), chunks=2)
+    with pytest.raises(DTypeError, match="is more than kernels on them"):
+        mdt.outer(x, x)  # which flattens its operands

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import unittest.mock
 from collections.abc import Iterator
 
 import dask.array as da
@@ -26,6 +27,8 @@ pytestmark = [
 @pytest.fixture
 def client() -> Iterator[Client]:
     with (
+        # Processes are begun with one thread each, which the environment keeps.
+        unittest.mock.patch.dict(os.environ),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,

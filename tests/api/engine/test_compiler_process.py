@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
+from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, CompilerFailedError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.problem import problem_from_md_hom
@@ -27,6 +29,8 @@ from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.hurried import at_once
+
+pytestmark = pytest.mark.background
 
 FAULTY = "tests.api.faulty_compiler"
 # A product of complex64 by loops that Intel's compiler may make vectors of, and crashes (ADR 4).
@@ -86,7 +90,10 @@ def opened() -> Iterator[Callable[[], CompilerApart]]:
 
 @pytest.fixture
 def source() -> KernelSource:
-    engine = registry.engine_for()
+    return product(registry.engine_for())
+
+
+def product(engine: Engine) -> KernelSource:
     (md_hom,) = mdt.compile("ij,jk->ik", A, B).md_homs
     problem = engine.problem_of(md_hom)
     return engine.source(problem, plain(problem))
@@ -150,14 +157,15 @@ def test_a_crash_costs_the_kernel_and_is_not_met_again(
     assert line.startswith(f"{said}\n{comment} mul/add 24,24+,24 ")
 
 
-def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users(
-    opened: Callable[[], CompilerApart], source: KernelSource
-) -> None:
+def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users() -> None:
     """Where it crashes depends on the processor; this process goes on in any case."""
-    compiler = opened()
-    with contextlib.suppress(CompilerFailedError):
-        compiler.compile(replace(source, text=CRASHES))
-    computed(compiler.compile(source))
+    store = Store.in_memory()
+    engine = Engine(open_device("opencl"), lambda: store)
+    source, compiler = product(engine), CompilerApart(engine.device)
+    with closing(compiler):
+        with contextlib.suppress(CompilerFailedError):
+            compiler.compile(replace(source, text=CRASHES))
+        computed(compiler.compile(source))
 
 
 def test_one_that_somebody_killed_is_begun_again(
@@ -200,10 +208,12 @@ def test_one_that_hangs_is_killed_and_not_met_again(
     said: str,
 ) -> None:
     monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:{entry}")
+    first, later = opened(), opened()
+    assert first._opened(), "the process begins, which takes a while beside others"
     monkeypatch.setattr(
         compiler_process, "_MOST_WAITING", 1.0 if entry == "open_hanging" else 250.0
     )
-    for compiler, began in ((opened(), 1), (opened(), 0)):
+    for compiler, began in ((first, 1), (later, 0)):
         with pytest.raises(CompilerFailedError, match=said) as caught:
             compiler.compile(source)
         assert caught.value.failure == "hung"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mdtensor.api.engine import cpu_tier, kernel_choice, registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.autotune.store.store import Store
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+
+pytestmark = pytest.mark.background
 
 
 def test_long_work_gets_a_kernel_of_its_own_in_the_background(
@@ -35,6 +43,45 @@ def test_long_work_gets_a_kernel_of_its_own_in_the_background(
     result = np.empty((13, 15), np.float32)
     own.program(a, b, result)
     np.testing.assert_allclose(result, a @ b, rtol=1e-4)
+
+
+def test_an_untuned_shape_gets_the_winner_of_a_near_one_in_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store.in_memory()
+    made = Engine(registry.engine_for().device, lambda: store)
+    monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
+    problem, near = product(41, 23, 50), product(40, 24, 56)
+    _, schedule = ranked(near, made.target, most=1)[0]
+    odd = replace(schedule, registers=(5, *schedule.registers[1:]))
+    store.set_winner(
+        problem_key(near), made.environment, odd.to_json(), seconds=1e-6, confirmed=True
+    )
+    asked = list[int]()
+    of_near = made._seen_winners.near
+
+    def noted(*given: Any) -> Schedule | None:
+        asked.append(threading.get_ident())
+        return of_near(*given)
+
+    monkeypatch.setattr(made._seen_winners, "near", noted)
+    assert "general" in made.untuned(problem).origin
+    made.settle(timeout=600)
+    own = made.untuned(problem)
+    assert (own.origin, own.schedule.registers) == (kernel_choice.NEAR_WINNER, odd.registers)
+    assert asked
+    assert threading.get_ident() not in asked, "no call waits for it"
+    rng = np.random.default_rng(0)
+    a, b = rng.random((41, 23), np.float32), rng.random((23, 50), np.float32)
+    result = np.empty((41, 50), np.float32)
+    own.program(a, b, result)
+    np.testing.assert_allclose(result, a.astype(float) @ b, rtol=1e-5)
+
+
+def product(m: int, k: int, n: int) -> Problem:
+    specs = TensorSpec.of((m, k)), TensorSpec.of((k, n))
+    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
 
 
 def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(

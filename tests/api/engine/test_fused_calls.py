@@ -13,6 +13,8 @@ import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
 from mdtensor.lower.schedule.default_schedule import plain
 
+pytestmark = pytest.mark.background
+
 RNG = np.random.default_rng(5)
 ndimage = mdt.ndimage
 # Calls until a program is asked for, however many steps there are.

@@ -29,8 +29,11 @@ Axes = tuple[list[int], list[int]]
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The bytes of scratch memory of all programs that are launched for the first time."""
-    device, found = registry.engine_for().device, list[int]()
+    """The bytes of scratch memory of all programs that are launched for the first time.
+
+    A device whose programs need none may not be asked for any.
+    """
+    device, found = registry.engine_for().device, [0]
     scratch = device.scratch
 
     def noted(nbytes: int, *, inline: bool) -> object:

@@ -15,11 +15,12 @@ import pytest
 import mdtensor as mdt
 from mdtensor import tuning
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import call_cache, call_trace
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.tuning_mode import current_mode
 
 A, B = np.arange(35.0).reshape(5, 7), np.arange(77.0).reshape(7, 11)
-MODES = ("off", "cached", "record", "tune")
+MODES = ("off", "cached", "record", "tune", "online")
 
 
 @pytest.fixture
@@ -50,7 +51,6 @@ def calls() -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.usefixtures("undisturbed")
 @pytest.mark.parametrize("name", calls())
 @pytest.mark.parametrize("mode", MODES)
 def test_what_calls_keep_outlives_a_mode(name: str, mode: str, chosen: list[bool]) -> None:
@@ -65,7 +65,6 @@ def test_what_calls_keep_outlives_a_mode(name: str, mode: str, chosen: list[bool
     assert invalidation.generation() == generation
 
 
-@pytest.mark.usefixtures("undisturbed")
 @pytest.mark.parametrize("name", calls())
 def test_without_the_store_calls_keep_others(name: str, chosen: list[bool]) -> None:
     call = calls()[name]
@@ -204,3 +203,35 @@ def test_generators_end_their_modes_when_they_end() -> None:
     assert current_mode() == "record"
     in_thread(record.close)
     assert current_mode() == "cached"
+
+
+@pytest.mark.parametrize("name", calls())
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_in_a_mode_are_traced(name: str, mode: str) -> None:
+    call = calls()[name]
+    wanted = call()
+    with tuning(mode, budget=0.0):
+        call()
+        call()
+        with mdt.trace() as traced:
+            np.testing.assert_array_equal(call(), wanted)
+        call()
+    with mdt.trace() as around, tuning(mode, budget=0.0):
+        call()
+    assert len(traced.calls) == 1
+    assert len(around.calls) == 1
+
+
+@pytest.mark.parametrize("name", ["einsum", "einsum out", "plan", "plan out"])
+@pytest.mark.parametrize("mode", ["off", "cached", "online"])
+def test_a_repeated_call_in_a_mode_is_looked_up_at_once(
+    name: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calls()[name]
+    with tuning(mode):
+        call()
+        call()
+        monkeypatch.setattr(call_cache, "_describe", None)
+        monkeypatch.setattr(call_trace, "timed", None)
+        monkeypatch.setattr(call_trace, "runs", None)
+        call()

@@ -48,3 +48,25 @@ def test_a_form_may_have_winners_unless_none_was_seen(store: Store) -> None:
     assert [seen.may_have(form) for form in forms] == [True, True]
     seen.look()
     assert [seen.may_have(form) for form in forms] == [True, False]
+
+
+def test_winners_of_a_structure_are_read_once_until_the_store_changes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_winner("known 4,5", ENVIRONMENT, "{}", seconds=1.0, trials=1)
+    store.set_winner("known 4,6", "another device", "{}", seconds=1.0, trials=1)
+    seen, asked = SeenWinners(lambda: store, ENVIRONMENT), list[str]()
+    winners = store.winners
+
+    def noted(environment: str) -> object:
+        asked.append(environment)
+        return winners(environment)
+
+    monkeypatch.setattr(store, "winners", noted)
+    form = re.compile(r"known (-?\d+),(-?\d+)")
+    for _ in range(3):
+        assert [extents for _, extents in seen.alike(form, 1)] == [(4,)]
+    assert asked == [ENVIRONMENT]
+    store.set_winner("known 7,5", ENVIRONMENT, "{}", seconds=1.0, trials=1)
+    assert [extents for _, extents in seen.alike(form, 2)] == [(4, 5), (7, 5)]
+    assert seen.alike(re.compile("other"), 0) == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.frameworks import call_text as call_texts
 from mdtensor.api.frameworks.call_text import (
     batched_text,
     call_text,
@@ -162,6 +163,17 @@ def test_what_a_gradient_reads() -> None:
     spec = (TensorSpec.of((3, 4), "f8"),)
     assert not reads_results(call_text("einsum", "ij->i"), spec)
     assert reads_results(call_text("reduce", "ij->i", combine="logaddexp"), spec)
+
+
+def test_a_gradient_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(call_texts, "_reads_results", lambda *given: asked.append(given) or False)
+    text, spec = call_text("einsum", "iij->j"), (TensorSpec.of((3, 3, 7), "f8"),)
+    assert [reads_results(text, spec) for _ in range(3)] == [False] * 3
+    assert len(asked) == 1
+    reads_results(text, spec, wanted=())
+    reads_results(text, (TensorSpec.of((3, 3, 8), "f8"),))
+    assert len(asked) == 3
 
 
 def test_several_computations_have_no_text() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from mdtensor.api.frameworks import tensor_calls, torch_operators
 from mdtensor.errors import DeviceError, DTypeError, ShapeError
 from tests.api.frameworks.torch_stand_in import Context, Tensor, torch  # noqa: F401 — a fixture
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ROOT = Path(__file__).parents[3]
 RANDOM = np.random.default_rng(5)
 
@@ -51,13 +53,40 @@ def test_results_are_computed_into_new_tensors(torch: Any) -> None:  # noqa: F81
 
 def test_bfloat16_is_computed_in_float32(torch: Any) -> None:  # noqa: F811
     ops = torch_operators.register()
-    a, b = tensor(3, 4, dtype="f4"), tensor(4, dtype="f4")
-    a.short = b.short = True
-    found = ops.einsum("ij,j->i", [a, b])
-    assert found.short
-    np.testing.assert_allclose(found.host, a.host @ b.host, rtol=1e-5)
-    b.short = False
-    assert ops.einsum("ij,j->i", [a, b]).dtype == "torch.float32"
+    a, b, c = (tensor(*shape, dtype="bfloat16") for shape in ((3, 4), (4, 5), (5, 6)))
+    exact = a.host.astype(float) @ b.host.astype(float)
+    found = ops.einsum("ij,jk->ik", [a, b])
+    assert found.dtype == "torch.bfloat16"
+    np.testing.assert_array_equal(found.host, exact.astype("f4").astype(BFLOAT16))
+    wide = Tensor(b.host.astype("f4"))
+    found = ops.einsum("ij,jk->ik", [a, wide])
+    assert found.dtype == "torch.float32"
+    np.testing.assert_allclose(found.host, exact, rtol=1e-5)
+    found = ops.einsum("ij,jk,kl->il", [a, b, c])
+    np.testing.assert_array_equal(
+        found.host, (exact @ c.host.astype(float)).astype("f4").astype(BFLOAT16)
+    )
+    assert ops.reduce("ij->i", [a], "argmax").dtype == "torch.int64"
+
+
+def test_bfloat16_is_read_where_it_lies(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    def copied(self: Tensor) -> Tensor:
+        raise AssertionError("a copy in float32")
+
+    monkeypatch.setattr(Tensor, "float", copied)
+    ops = torch_operators.register()
+    a = tensor(3, 4, dtype="bfloat16")
+    for _ in range(2):
+        assert ops.einsum("ij,ij->i", [a, a]).dtype == "torch.bfloat16"
+
+
+def test_bfloat16_beside_other_types_is_copied(torch: Any) -> None:  # noqa: F811
+    ops = torch_operators.register()
+    a, counts = tensor(3, 4, dtype="bfloat16"), Tensor(np.arange(12).reshape(3, 4))
+    found = ops.einsum("ij,ij->i", [a, counts])
+    np.testing.assert_allclose(
+        found.host, (a.host.astype(float) * counts.host).sum(1), rtol=2.0**-8
+    )
 
 
 def test_shapes_are_known_without_elements(torch: Any) -> None:  # noqa: F811
@@ -137,7 +166,7 @@ def test_batches_are_one_call(torch: Any) -> None:  # noqa: F811
     a, b = tensor(3, 7, 4), tensor(4, 5)
     found, at = ops.einsum.parts["batch"](None, (None, [1, None]), "ij,jk->ik", [a, b])
     assert at == 0
-    np.testing.assert_allclose(found.host, np.einsum("ivj,jk->vik", a.host, b.host), rtol=1e-13)
+    np.testing.assert_allclose(found.host, np.einsum("ivj,jk->vik", a.host, b.host), atol=1e-13)
     rest = ([1], [0], [1], 1, "NCW,KCS->NKQ", False, [0])
     image, filters = tensor(6, 1, 1, 5), tensor(1, 1, 2)
     dims = (0, None, None, *(None for _ in rest))

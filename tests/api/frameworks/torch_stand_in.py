@@ -30,12 +30,12 @@ FLOAT, DOUBLE, SHORT = DType("torch.float32"), DType("torch.float64"), DType("to
 
 @dataclass
 class Tensor:
-    """Elements of NumPy, and what torch says of them; bfloat16 is held as float32."""
+    """Elements of NumPy, and what torch says of them; those of bfloat16 are of ml_dtypes."""
 
     host: np.ndarray
     kind: str = "cpu"
     layout: str = "torch.strided"
-    short: bool = False
+    requires_grad: bool = False
 
     @property
     def device(self) -> Any:
@@ -47,7 +47,7 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
-        return SHORT if self.short else DType(f"torch.{self.host.dtype.name}")
+        return DType(f"torch.{self.host.dtype.name}")
 
     @property
     def is_cpu(self) -> bool:
@@ -69,14 +69,23 @@ class Tensor:
     resolve_conj = resolve_neg = detach
 
     def numpy(self) -> np.ndarray:
-        assert not self.short, "NumPy has no such type"
+        if self.dtype == SHORT:
+            raise TypeError("Got unsupported ScalarType BFloat16")
         return self.host
+
+    def view(self, dtype: DType) -> Tensor:
+        return Tensor(self.host.view(dtype.removeprefix("torch.")))
+
+    def is_conj(self) -> bool:
+        return False
+
+    is_neg = is_conj
 
     def float(self) -> Tensor:
         return Tensor(self.host.astype(np.float32))
 
     def copy_(self, other: Tensor) -> None:
-        np.copyto(self.host, other.host)
+        np.copyto(self.host, other.host, casting="unsafe")
 
     def movedim(self, source: int, target: int) -> Tensor:
         return Tensor(np.moveaxis(self.host, source, target))
@@ -103,8 +112,6 @@ class Device:
 
 
 def empty(shape: tuple[int, ...], dtype: DType, device: object = None) -> Tensor:
-    if dtype == SHORT:
-        return Tensor(np.empty(shape, np.float32), short=True)
     return Tensor(np.empty(shape, dtype.removeprefix("torch.")))
 
 
@@ -144,8 +151,10 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return made
 
     module.library = SimpleNamespace(custom_op=custom_op)
+    module.from_numpy = Tensor
     module.empty, module.bfloat16, module.float32 = empty, SHORT, FLOAT
     module.float64, module.int64 = DOUBLE, DType("torch.int64")
+    module.int16 = DType("torch.int16")
     module.compiler = SimpleNamespace(allow_in_graph=lambda function: function)
     monkeypatch.setitem(sys.modules, "torch", module)
     torch_operators.register.cache_clear()

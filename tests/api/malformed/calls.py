@@ -7,6 +7,7 @@ import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -548,7 +549,8 @@ _LAZY: Sequence[tuple[str, Callable[..., Any], Sequence[Any]]] = [
 
 def _of_lazy(rng: random.Random) -> Call:
     name, function, args = rng.choice(_LAZY)
-    return Call(f"lazy {name}", function, (mdt.lazy(array(6, 5)), *args))
+    # Not among what may be something else: Python's own operators would be called.
+    return Call(f"lazy {name}", partial(function, mdt.lazy(array(6, 5))), args)
 
 
 def _mdh(rng: random.Random) -> Call:
@@ -683,6 +685,37 @@ def _tune(rng: random.Random) -> Call:
     return Call("tune", mdt.tune, (work,), {"budget": rng.choice((1, "2s")), "quiet": True})
 
 
+def _ragged(rng: random.Random) -> Call:
+    def summed(given: Any, offsets: Any = None) -> Any:
+        batch = mdt.ragged(given, offsets)
+        return batch, mdt.einsum("btd->bd", batch)
+
+    parts = [array(2, 3), array(0, 3), array(4, 3)]
+    args = rng.choice(((parts,), (array(6, 3), [0, 2, 2, 6]), (array(6, 3), np.array([0, 5, 6]))))
+    return Call("ragged", summed, args)
+
+
+def _shard(rng: random.Random) -> Call:
+    def summed(given: Any, devices: Any, axis: Any, text: Any) -> Any:
+        cut = mdt.shard(given, devices, axis)
+        assert isinstance(cut, mdt.ShardedArray)
+        return cut, mdt.einsum(text, cut, cut), mdt.stencil(neighbours)(cut)
+
+    names = [name for name in mdt.devices() if not name.startswith("CUDA")]
+    devices = rng.choice((names, names[:1], dict.fromkeys(names, 2.0)))
+    text = rng.choice(("ij,ij->i", "ij,ij->j", "ij,kj->ik"))
+    return Call("shard", summed, (array(6, 3), devices, rng.choice((0, 1, -1, None)), text))
+
+
+def _report(rng: random.Random) -> Call:
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", array(2, 3), array(3, 4))
+    work = rng.choice((seen, list(seen), next(iter(seen), None), None))
+    peers = rng.choice((None, {}, {"numpy.einsum": 2e-6}))
+    named = {"peers": peers, "pictures": rng.choice((None, "drawn"))}
+    return Call("report", mdt.report, ("report.html", work), named)
+
+
 def _facts(rng: random.Random) -> Call:
     name, function, args, named = rng.choice(
         [
@@ -705,6 +738,8 @@ _COMMANDS: Sequence[Sequence[str]] = [
     ("bench", "ij,jk->ik", "4,5", "5,6", "--dtype", "f8"),
     ("bench", "--", "--family", "kernels"),
     ("demo", "--quick", "--epochs", "2"),
+    ("report", "report.html"),
+    ("report", "report.html", "ij,jk->ik", "4,5", "5,6"),
     ("cache", "ls"),
     ("cache", "path"),
     ("cache", "export", "rows.json"),
@@ -740,6 +775,8 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (3, _pooled),
     (2, _stream),
     (1, _replacing),
+    (1, _ragged),
+    (1, _shard),
     (8, _reduce),
     (3, _records),
     (4, _scan),
@@ -762,6 +799,7 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (5, _plan),
     (1, _tuning),
     (1, _tune),
+    (1, _report),
     (1, _facts),
     (2, _command),
 ]

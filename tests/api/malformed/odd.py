@@ -504,7 +504,9 @@ def _odd_sequence(rng: random.Random, value: Any) -> Any:
 
 
 def _is_plain(parts: list[Any]) -> bool:
-    return all(type(part) in (int, float, str) for part in parts)
+    """Whether all can be written, which Python refuses for integers of thousands of digits."""
+    is_written = (type(p) in (float, str) or (type(p) is int and p < 10**99) for p in parts)
+    return all(is_written)
 
 
 def _odd_mapping(rng: random.Random, value: dict[Any, Any]) -> Any:

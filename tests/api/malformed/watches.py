@@ -6,7 +6,10 @@ import gc
 import time
 from typing import Any, Self
 
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.opencl.opencl_device import OpenCLDevice
+
+_COMPILERS = ((JitCompiler, "object_code"), (OpenCLDevice, "build"))
 
 
 class Compilations:
@@ -14,18 +17,23 @@ class Compilations:
 
     def __init__(self) -> None:
         self.count = 0
+        self._own: list[Any] = []
 
     def __enter__(self) -> None:
-        self._build = OpenCLDevice.build
+        self._own = [getattr(kind, name) for kind, name in _COMPILERS]
+        for (kind, name), own in zip(_COMPILERS, self._own, strict=True):
+            setattr(kind, name, self._counted(own))
 
-        def build(device: Any, *args: Any, **named: Any) -> Any:
+    def _counted(self, own: Any) -> Any:
+        def compiled(*args: Any, **named: Any) -> Any:
             self.count += 1
-            return self._build(device, *args, **named)
+            return own(*args, **named)
 
-        OpenCLDevice.build = build  # type: ignore[method-assign]
+        return compiled
 
     def __exit__(self, *_: object) -> None:
-        OpenCLDevice.build = self._build  # type: ignore[method-assign]
+        for (kind, name), own in zip(_COMPILERS, self._own, strict=True):
+            setattr(kind, name, own)
 
 
 class FullCollections:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.plans.call_plan import CallPlan
+from mdtensor.api.plans.explain import explained
+from mdtensor.autotune.search.abort_conditions import evaluations
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -196,10 +199,16 @@ def test_a_plan_is_recorded_and_tuned() -> None:
         plan(A, B)
         plan(A, B, out=np.empty((7, 5), "f4"))
     assert [item.md_hom for item in seen] == list(plan.md_homs)
-    [report] = plan.tune(0.5, quiet=True, again=True)
+    [report] = plan.tune(600, quiet=True, again=True, abort=evaluations(4))
     assert (report.label, report.trials > 0) == ("ij,jk->ik", True)
     np.testing.assert_allclose(plan(A, B), (A[:, :, None] + B).max(1))
     assert "schedule (from the store: tuned)" in plan.explain()
+
+
+def test_a_kernel_without_an_estimate_is_explained() -> None:
+    plan = mdt.compile("ij,j->i", A, B[:, 0].copy())
+    (choice,), (md_hom,) = plan.choices(), plan.md_homs
+    assert "cost\n  not estimated\nsource" in explained(md_hom, replace(choice, seconds=0.0))
 
 
 def test_explain_shows_every_md_hom() -> None:

@@ -130,7 +130,6 @@ def test_threads_share_a_plan() -> None:
     assert not wrong
 
 
-@pytest.mark.usefixtures("undisturbed")
 def test_calls_on_a_known_structure_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = operands(11, 12, 40)
     mdt.einsum("ij,jk->ik", a, b)

@@ -1,5 +1,8 @@
 import logging
+import subprocess
+import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +10,9 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
+from mdtensor.api.streaming.stream_executor import StreamExecutor
 from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.dask.random_calls import KINDS
 
 MB = 10**6
@@ -69,21 +74,23 @@ def test_reductions_stay_below_their_limit(tmp_path, text, options, expected) ->
     assert peak < 4 * MB
 
 
+@pytest.mark.background
 def test_a_product_of_maps_goes_to_a_map(tmp_path: Path) -> None:
-    a, b = mapped(tmp_path, 1500, 1200), mapped(tmp_path, 1200, 1000, seed=1)
-    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(1500, 1000))
-    plan = mdt.stream(mdt.einsum, "ij,jk->ik", a, b, out=out, memory_limit="6MB")
-    assert plan.peak <= 6 * MB
+    a, b = mapped(tmp_path, 3000, 1800), mapped(tmp_path, 1800, 2000, seed=1)
+    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(3000, 2000))
+    plan = mdt.stream(mdt.einsum, "ij,jk->ik", a, b, out=out, memory_limit="20MB")
+    assert plan.peak <= 20 * MB
     assert plan.parts > 4
     plan()
+    registry.engine_for().settle(timeout=600)
     peaks: list[int] = []
     for _ in range(3):  # of the whole process, where earlier work may go on in the background
         tracemalloc.start()
-        assert mdt.einsum("ij,jk->ik", a, b, out=out, memory_limit="6MB") is out
+        assert mdt.einsum("ij,jk->ik", a, b, out=out, memory_limit="20MB") is out
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    np.testing.assert_allclose(out, a @ b, atol=1e-9)
-    assert min(peaks) < 8 * MB  # what Python keeps of kernels that are compiled meanwhile included
+    np.testing.assert_allclose(out, a @ b, atol=1e-8)
+    assert min(peaks) < 34 * MB  # with the memory of kernels' tiles, some MB
 
 
 def test_a_scan_carries_over_its_parts(tmp_path: Path) -> None:
@@ -95,6 +102,17 @@ def test_a_scan_carries_over_its_parts(tmp_path: Path) -> None:
     np.testing.assert_allclose(out, np.cumsum(x[::-1])[::-1] - x, atol=1e-8)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_arrays_without_elements_have_parts_of_none(shape: tuple[int, int]) -> None:
+    empty, limit = np.zeros(shape), {"memory_limit": "1MB"}
+    for combine in ("add", {"j": mdt.ps("add")}):
+        function, text = (mdt.reduce, "ij->i") if combine == "add" else (mdt.scan, "ij->ij")
+        found = mdt.stream(function, text, empty, combine=combine, **limit)()
+        np.testing.assert_array_equal(found, empty.sum(1) if combine == "add" else empty)
+    product = mdt.stream(mdt.einsum, "ij,kj->ik", empty, empty, **limit)()
+    np.testing.assert_array_equal(product, empty @ empty.T)
+
+
 def test_parts_of_a_stencil_overlap(tmp_path: Path) -> None:
     x = mapped(tmp_path, 400, 300)
     blur = mdt.stencil(lambda u: u[-1, 0] + u[1, 0] + u[0, -2], border="nearest")
@@ -104,11 +122,28 @@ def test_parts_of_a_stencil_overlap(tmp_path: Path) -> None:
     np.testing.assert_allclose(out, padded[:-2, 2:] + padded[2:, 2:] + padded[1:-1, :-2])
 
 
+def test_a_call_that_was_made_before_is_planned() -> None:
+    x = np.random.default_rng(0).random((40, 30))
+    for _ in range(2):
+        expected = mdt.reduce("ij->i", x)
+    plan = mdt.stream(mdt.reduce, "ij->i", x, memory_limit="1MB")
+    np.testing.assert_array_equal(plan(), expected)
+
+
 def test_slices_are_all_that_is_read() -> None:
     x = Sliced(np.random.default_rng(0).random((500, 100)))
     total = mdt.reduce("ij->j", x, memory_limit="100kB")
     np.testing.assert_allclose(total, x.array.sum(0))
     assert x.largest < 100 * 1000 / 2 / 8
+
+
+def test_parts_of_maps_are_short_and_those_of_chunks_long(tmp_path: Path) -> None:
+    x = np.memmap(tmp_path / "x", np.float64, "w+", shape=(100_000, 1000))  # never written
+    by_map = mdt.stream(mdt.reduce, "ij->j", x, memory_limit="400MB")
+    assert 20 * MB < by_map.peak <= 64 * MB
+    by_chunks = mdt.stream(mdt.reduce, "ij->j", Sliced(x), memory_limit="400MB")
+    assert 200 * MB < by_chunks.peak <= 400 * MB
+    assert by_map.moved == by_chunks.moved
 
 
 def test_the_plan_is_told_before_it_runs(caplog: pytest.LogCaptureFixture) -> None:
@@ -174,3 +209,67 @@ def test_a_disk_that_is_full_is_raised() -> None:
     out = Full(np.ones(100))
     with pytest.raises(OSError, match="no space left"):
         mdt.scan("i->i", Sliced(np.ones(100)), out=out, memory_limit="1kB")
+
+
+def test_a_part_that_is_read_again_keeps_its_memory(tmp_path: Path) -> None:
+    x = mapped(tmp_path, 8, 4)
+    first, second = (slice(0, 4), slice(0, 4)), (slice(4, 8), slice(0, 4))
+    with ThreadPoolExecutor(1) as pool:
+        executor = StreamExecutor([x], [True], {}, pool)
+        md_hom = md_hom_from_einsum("ij->j", [mdt.spec((4, 4), "f8")])
+        executor.compute(md_hom, [executor.read(0, first)], ())[0].result()
+        again, other = executor.read(0, first), executor.read(0, second)
+        np.testing.assert_array_equal(again.result(), x[first])
+        np.testing.assert_array_equal(other.result(), x[second])
+        executor.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a map's file is known on Linux alone")
+def test_a_map_whose_file_cannot_grow_raises_and_does_not_end_the_process(tmp_path: Path) -> None:
+    program = """
+import resource, sys
+import numpy as np
+import mdtensor as mdt
+
+x = np.ones((4000, 100))
+out = np.memmap(sys.argv[1], "f8", "w+", shape=x.shape)
+y = np.memmap(sys.argv[2], "f8", "w+", shape=x.shape)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    mdt.scan("ij->ij", y, combine={"j": "add"}, out=out, memory_limit="500kB")
+except OSError as error:
+    print(error)
+"""
+    files = [str(tmp_path / name) for name in ("out", "in")]
+    told = subprocess.run(
+        [sys.executable, "-c", program, *files],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "File too large" in told.stdout
+
+
+def test_steps_that_depend_on_nothing_read_each_part_once(tmp_path: Path) -> None:
+    x = Sliced(mapped(tmp_path, 4000, 50))
+    read: list[int] = []
+    plain = Sliced.__getitem__
+
+    class Noted(Sliced):
+        def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+            read.append(box[0].start)
+            return plain(self, box)
+
+    mean = mdt.stencil(lambda u: (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1]) / 4, border="nearest")
+    found = mdt.stream(mean, Noted(x.array), memory_limit="2MB")()
+    np.testing.assert_allclose(found, mean(np.array(x.array)))
+    assert len(read) > 8
+    assert read == sorted(read)
+
+
+def test_parts_are_long_runs_of_a_file(tmp_path: Path) -> None:
+    x = np.memmap(tmp_path / "x", np.float32, "w+", shape=(500, 64, 64, 16))  # never written
+    filters = np.ones((4, 3, 3, 16), np.float32)
+    plan = mdt.stream(mdt.conv, x, filters, stride=4, memory_limit="100MB")
+    assert "p0 by" not in repr(plan)  # though every fourth row is not needed

@@ -19,7 +19,7 @@ from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
-from mdtensor.lower.gpu.candidates.gpu_candidates import blocked
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import blocked
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
@@ -179,7 +179,7 @@ def test_schedules_that_are_one_program_are_compiled_once_by_all_compilers(tmp_p
     programs = [reply["program"] for reply in replies]
     assert programs[0] == programs[1] != programs[2]
     assert compiler.count == 2
-    assert replies[0] == replies[1]
+    assert replies[0] == replies[1] | {"compile_time": replies[0]["compile_time"]}
     assert [reply["spilled"] for reply in replies] == [8] * 3
 
 

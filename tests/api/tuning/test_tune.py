@@ -21,6 +21,8 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed
 from mdtensor.api.tuning import measurer, schedule_search, tune
 from mdtensor.api.tuning.bench_worker import Benches
+from mdtensor.api.tuning.favourites import favourites
+from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
@@ -77,6 +79,10 @@ def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Stor
     texts = [row.schedule for row in rows]
     assert all(Schedule.from_json(text).to_json() == text for text in texts)
     assert max(Counter(texts).values()) == 1
+    key = problem_key(plan.choices()[0].problem)
+    before = own_store.untuned(key, engine.environment)
+    assert before is not None
+    assert (before.schedule, before.seconds) == (texts[0], report.untuned)
 
 
 def test_favourites_that_the_space_does_not_hold_are_measured_too(
@@ -86,10 +92,10 @@ def test_favourites_that_the_space_does_not_hold_are_measured_too(
     engine, problem = registry.engine_for(), plan.choices()[0].problem
     odd = replace(plain(problem), registers=(9, 1, 1), inline=True)
 
-    def first(engine: Engine, problem: Problem, ranking: object) -> list[Schedule]:
+    def first(candidates: object, ranking: object) -> list[Schedule]:
         return [plain(problem), odd]
 
-    monkeypatch.setattr(schedule_search, "_first_schedules", first)
+    monkeypatch.setattr(schedule_search, "first_candidates", first)
     (report,) = plan.tune(4, quiet=True)
     rows = own_store.trials(problem_key(problem), engine.environment)
     assert [row.status for row in rows if row.schedule == odd.to_json()] == ["ok"]
@@ -126,9 +132,9 @@ def test_a_search_begins_with_schedules_of_several_kinds() -> None:
     past = replace(cached[0], streaming=True)
     hopeless = replace(cached[0], lane=0, registers=(16, 1))
     ranking = [*zip((1.0, 1.1, 1.2), cached, strict=True), (1.9, past), (2.1, hopeless)]
-    assert schedule_search._favourites(ranking, 4) == [cached[0], past, cached[1], cached[2]]
-    assert schedule_search._favourites(ranking, 2) == cached[:2]
-    assert schedule_search._favourites(ranking, 9) == [
+    assert favourites(ranking, 4) == [cached[0], past, cached[1], cached[2]]
+    assert favourites(ranking, 2) == cached[:2]
+    assert favourites(ranking, 9) == [
         *(cached[0], past),
         *(cached[1], cached[2], hopeless),
     ]
@@ -143,7 +149,9 @@ def test_two_configurations_of_one_schedule_are_measured_once(own_store: Store) 
         return Trial("ok", 1e-3)
 
     measurer: Any = SimpleNamespace(trial=trial, begin=lambda problem: None)
-    candidates = schedule_search._Candidates(registry.engine_for(), choice.problem, measurer)
+    candidates = schedule_search.Candidates(
+        registry.engine_for(), choice.problem, measurer, SearchOptions()
+    )
     schedule = plain(choice.problem)
     assert candidates.measure_schedule(schedule) == candidates.measure_schedule(replace(schedule))
     assert asked == [schedule]
@@ -304,7 +312,9 @@ def test_a_space_that_takes_too_long_to_make_is_not_searched(
 ) -> None:
     (choice,) = plan_of(24, 24, 40).choices()
     bench: Any = SimpleNamespace(deadline=Deadline(600), begin=lambda problem: None)
-    candidates = schedule_search._Candidates(registry.engine_for(), choice.problem, bench)
+    candidates = schedule_search.Candidates(
+        registry.engine_for(), choice.problem, bench, SearchOptions()
+    )
     monkeypatch.setattr(schedule_search, "_MAKING_SHARE", share)
     candidates.make_space()
     assert (candidates.space is not None) is is_made
@@ -327,7 +337,7 @@ def test_what_is_untuned_is_told_beside_the_winner(own_store: Store) -> None:
 def test_a_winner_that_was_compared_with_nothing_is_not_confirmed(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_search, "_first_schedules", lambda *_: [])
+    monkeypatch.setattr(schedule_search, "first_candidates", lambda *_: [])
     monkeypatch.setattr(schedule_search, "_WORTH_SPACE", 1e9)
     plan = plan_of(25, 26, 27)
     assert [report.trials for report in plan.tune(4, quiet=True)] == [1]

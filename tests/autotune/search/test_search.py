@@ -8,8 +8,10 @@ from concurrent.futures import Future
 
 import pytest
 
+from mdtensor.autotune.search.abort_conditions import evaluations
+from mdtensor.autotune.search.named_techniques import TECHNIQUES
 from mdtensor.autotune.search.search import search
-from mdtensor.autotune.search.techniques import TECHNIQUES, Bandit, RandomSearch
+from mdtensor.autotune.search.techniques import Bandit, RandomSearch
 from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
@@ -121,7 +123,7 @@ def test_what_is_ready_is_measured_before_what_is_not():
         technique="exhaustive",
         prepare=prepare,
         ahead=3,
-        max_trials=12,
+        abort=evaluations(12),
     )
     first, *others = list(futures)[:12]
     assert measured == [*others[:7], first, *others[7:]]
@@ -214,7 +216,12 @@ def test_beats_random_search(technique):
     def median_best(name):
         found = [
             search(
-                space, kernel_seconds, budget_s=3600, max_trials=200, technique=name, rng_seed=seed
+                space,
+                kernel_seconds,
+                budget_s=3600,
+                abort=evaluations(200),
+                technique=name,
+                rng_seed=seed,
             ).best.trial.seconds
             for seed in range(5)
         ]
@@ -227,7 +234,7 @@ def test_differential_evolution_beats_random_search_in_the_long_run():
     space = kernel_space()
     best = {
         name: search(
-            space, kernel_seconds, budget_s=3600, max_trials=800, technique=name
+            space, kernel_seconds, budget_s=3600, abort=evaluations(800), technique=name
         ).best.trial.seconds
         for name in ("random", "differential_evolution")
     }
@@ -237,17 +244,17 @@ def test_differential_evolution_beats_random_search_in_the_long_run():
 def test_seeds_come_first_in_order_and_once():
     space = small()
     seeds = [{"tile": 12, "step": 6}, {"tile": 5, "step": 5}, {"tile": 12, "step": 6}]
-    outcome = search(space, lambda _: ok(1e-6), seeds=seeds, budget_s=3600, max_trials=4)
+    outcome = search(space, lambda _: ok(1e-6), seeds=seeds, budget_s=3600, abort=evaluations(4))
     assert [each.configuration for each in outcome.trials[:2]] == seeds[:2]
     assert [each.proposer for each in outcome.trials[:2]] == ["seed", "seed"]
     assert outcome.trials[2].proposer in TECHNIQUES
-    assert outcome.stopped == "max_trials"
+    assert outcome.stopped == "abort"
     assert len(outcome.trials) == 4
 
 
 def test_a_seed_of_another_space_stands_for_the_nearest():
     seeds = [{"tile": 12, "step": 5, "warp": 3}]
-    outcome = search(small(), lambda _: ok(1e-6), seeds=seeds, budget_s=3600, max_trials=1)
+    outcome = search(small(), lambda _: ok(1e-6), seeds=seeds, budget_s=3600, abort=evaluations(1))
     (first,) = outcome.trials
     assert first.configuration in small()
     assert first.configuration in ({"tile": 12, "step": 6}, {"tile": 10, "step": 5})
@@ -264,7 +271,7 @@ def test_techniques_start_from_the_seeds():
         kernel_seconds,
         seeds=[best],
         budget_s=3600,
-        max_trials=40,
+        abort=evaluations(40),
         technique="hill_climbing",
     )
     proposals = [each.configuration for each in outcome.trials[10:]]
@@ -275,7 +282,7 @@ def test_techniques_start_from_the_seeds():
 
 def test_known_trials_are_not_repeated_but_learned_from():
     space = small()
-    first = search(space, lambda c: ok(c["tile"] * 1e-6), budget_s=3600, max_trials=60)
+    first = search(space, lambda c: ok(c["tile"] * 1e-6), budget_s=3600, abort=evaluations(60))
     known = [(each.configuration, each.trial) for each in first.trials]
     known.append(({"tile": 99, "step": 1}, ok(1e-9)))
     second = search(space, lambda c: ok(c["tile"] * 1e-6), known=known, budget_s=3600)
@@ -291,7 +298,7 @@ def test_of_several_proposals_the_one_is_measured_of_which_least_is_expected():
             space,
             lambda c: ok(1e-6 * (1 + c["tile"])),
             budget_s=3600,
-            max_trials=60,
+            abort=evaluations(60),
             technique="random",
             expected=lambda c: c["tile"],
             draws=draws,
@@ -347,7 +354,7 @@ def test_other_exceptions_pass_through():
 def test_the_same_seed_gives_the_same_search():
     def run(seed):
         outcome = search(
-            kernel_space(), kernel_seconds, budget_s=3600, max_trials=60, rng_seed=seed
+            kernel_space(), kernel_seconds, budget_s=3600, abort=evaluations(60), rng_seed=seed
         )
         return [each.configuration for each in outcome.trials]
 

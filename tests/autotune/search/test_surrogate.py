@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from random import Random
 
+from mdtensor.autotune.search.abort_conditions import evaluations
 from mdtensor.autotune.search.search import search
 from mdtensor.autotune.search.surrogate import Learned
 from mdtensor.autotune.space.space import Configuration, Space
@@ -53,7 +54,7 @@ def measure(configuration: Configuration) -> Trial:
 
 
 def test_it_needs_few_measurements() -> None:
-    outcome = search(space(), measure, budget_s=math.inf, max_trials=160, technique=Learned)
+    outcome = search(space(), measure, budget_s=math.inf, abort=evaluations(160), technique=Learned)
     assert outcome.best is not None
     assert outcome.best.trial.cost == 1e-5
     assert {each.proposer for each in outcome.trials} == {"learned"}
@@ -66,7 +67,7 @@ def test_what_cannot_be_is_not_asked_for_once_anything_is_known() -> None:
     def make(space: Space, rng: Random) -> Learned:
         return Learned(space, rng, expected)
 
-    outcome = search(space(), measure, budget_s=math.inf, max_trials=120, technique=make)
+    outcome = search(space(), measure, budget_s=math.inf, abort=evaluations(120), technique=make)
     later = [each.configuration for each in outcome.trials[30:]]
     assert all(configuration["stages"] != 5 for configuration in later)
 

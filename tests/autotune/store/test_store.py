@@ -51,6 +51,18 @@ def test_trials_come_back_in_order(store):
     assert abs(store.trials(PROBLEM, HERE)[0].created - time.time()) < 60
 
 
+def test_what_ran_untuned_is_kept_beside_the_winner(store):
+    assert store.untuned(PROBLEM, HERE) is None
+    store.keep_untuned(PROBLEM, HERE, {"tile": 8}, 2e-6)
+    store.keep_untuned(PROBLEM, HERE, {"tile": 9}, 3e-6)
+    store.keep_untuned(PROBLEM, HERE, {"tile": 9}, float("inf"))
+    kept = store.untuned(PROBLEM, HERE)
+    assert (kept.schedule, kept.seconds) == ('{"tile":9}', 3e-6)
+    assert store.untuned(PROBLEM, THERE) is None
+    assert store.trials(PROBLEM, HERE) == []
+    assert store.winner(PROBLEM, HERE) is None
+
+
 def test_whatever_a_compiler_says_can_be_stored_and_exported(store, tmp_path):
     detail = "caf\udce9 " + "x" * 100_000
     store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 1e-6, float("inf"), detail))
@@ -59,6 +71,14 @@ def test_whatever_a_compiler_says_can_be_stored_and_exported(store, tmp_path):
     assert row.detail.startswith("caf? x")
     assert len(row.detail) == 10_000
     assert store.export(tmp_path / "rows.jsonl") == 1
+
+
+def test_winners_of_an_environment_come_oldest_first(store):
+    for number, (problem, environment) in enumerate([("b", HERE), ("a", HERE), ("a", THERE)]):
+        store.set_winner(problem, environment, {"tile": number}, seconds=1.0)
+    assert [row.problem for row in store.winners(HERE)] == ["b", "a"]
+    assert [row.schedule for row in store.winners(THERE)] == ['{"tile":2}']
+    assert store.winners("elsewhere") == []
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
@@ -211,7 +231,7 @@ def test_import_refuses_other_files(store, tmp_path, text, message):
         ("missing/rows.jsonl", "No such file or directory"),
         ("/", "it is no file"),
         ("folder", "Is a directory"),
-        ("nul\0", "embedded null byte"),
+        ("nul\0", "its name has a null character"),
         ("x" * 300, "File name too long"),
     ],
 )
@@ -326,8 +346,22 @@ def test_connections_are_reused():
     shelf.close()
 
 
+def test_a_store_without_rows_is_an_empty_file_until_it_is_written_to(tmp_path):
+    store, other = Store.open(tmp_path), Store.open(tmp_path)
+    assert store.winner("a", "cpu") is store.choice("b") is None
+    assert not store.trials("a", "cpu")
+    assert not store.ls()
+    assert store.state() == "empty"
+    assert (tmp_path / "tuning.sqlite3").stat().st_size == 0
+    assert not store._shelf._idle
+    other.set_winner("a", "cpu", {"tile": 8}, seconds=1.0)
+    assert store.state() not in ("empty", None)
+    assert store.winner("a", "cpu").schedule == '{"tile":8}'
+
+
 def test_a_store_that_is_forgotten_closes_its_connections(tmp_path):
     store = Store.open(tmp_path)
+    store.set_winner("a", "cpu", {}, seconds=1.0)
     [(connection, _)] = store._shelf._idle
     store.itself = store
     del store

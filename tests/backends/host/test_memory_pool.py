@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 import tracemalloc
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -299,35 +302,64 @@ def test_handlers_of_signals_may_ask_for_memory_at_any_time() -> None:
     assert all((array == -1).all() for array in made)
 
 
-def test_interrupts_at_any_place_leave_a_pool_that_works() -> None:
-    pool, interrupts, armed = pool_of(), 0, list[int]()
+def used(pool: MemoryPool) -> None:
+    """Everything that a pool does, with arrays that end with it, wherever it is interrupted."""
+    for value in range(3):
+        array, other = filled(pool, value, 300), filled(pool, value, 900 * value + 1)
+        assert (array == value).all()
+        del array
+        pool.now()
+        del other
+    pool.trim(0.0)
+    filled(pool, 3, 300)
+    pool.free()
 
-    def handle(*_: object) -> None:
-        if armed:
-            armed.clear()
+
+def interrupted(pool: MemoryPool, at: int) -> bool:
+    """Whether the pool's use got to its line of that number, before which it was interrupted."""
+    left = at
+    lines = inspect.getsource(memory_pool).splitlines()
+    finals = {n + 2 for n, line in enumerate(lines) if line.strip() == "finally:"}
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal left
+        if frame.f_code.co_filename != memory_pool.__file__:
+            return None
+        # Python looks for interrupts after calls: none comes between one's end and a `finally`.
+        is_place = frame.f_lineno not in finals and event == "line"
+        left -= is_place
+        if is_place and left < 0:
+            sys.settrace(None)
             raise KeyboardInterrupt
+        return trace
 
-    before = signal.signal(signal.SIGALRM, handle)
+    before = sys.gettrace()
+    sys.settrace(trace)
     try:
-        for step in range(1500):
-            try:
-                armed.append(step)
-                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (20 + step % 100))
-                for value in range(8):
-                    array = filled(pool, value, 300)
-                    assert (array == value).all()
-                    del array
-                armed.clear()
-            except KeyboardInterrupt:
-                interrupts += 1
+        used(pool)
+    except KeyboardInterrupt:
+        return True
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert interrupts > 0
-    pool.trim(60.0)  # finds arrays whose end was not noted
-    assert pool.now().live == 0
-    first, second = filled(pool, 1), filled(pool, 2)
-    assert not np.shares_memory(first, second)
+        sys.settrace(before)
+    return False
+
+
+NEXT: list[Callable[[MemoryPool], None]] = [MemoryPool.free, lambda pool: pool.trim(0.0), used]
+
+
+@pytest.mark.parametrize("goes_on", NEXT)
+def test_interrupts_at_any_place_leave_a_pool_that_works(
+    goes_on: Callable[[MemoryPool], None],
+) -> None:
+    places = 0
+    while interrupted(pool := pool_of(), places):
+        goes_on(pool)
+        pool.trim(0.0)  # counts anew
+        assert (pool.now().live, pool.now().pooled) == (0, 0), places
+        first, second = filled(pool, 1), filled(pool, 2)
+        assert not np.shares_memory(first, second)
+        places += 1
+    assert places > 300
 
 
 def test_memory_is_bounded_and_the_oldest_goes_first() -> None:
@@ -377,11 +409,11 @@ def test_idle_memory_goes_back_by_itself() -> None:
     while pool.now().pooled and time.monotonic() < end:
         time.sleep(0.01)
     assert pool.now().pooled == 0
-    name = "mdtensor-pool"
-    while any(thread.name == name for thread in threading.enumerate()) and time.monotonic() < end:
+    while pool._watched_by and time.monotonic() < end:
         time.sleep(0.01)
+    assert not pool._watched_by
     filled(pool, 3)
-    assert any(thread.name == name for thread in threading.enumerate())
+    assert pool._watched_by
 
 
 def test_freeing_gives_back_what_no_array_lies_in() -> None:
@@ -420,7 +452,7 @@ def test_tracemalloc_counts_arrays_that_are_there() -> None:
         array = filled(pool, 1, 1 << 17)
         during, _ = tracemalloc.get_traced_memory()
         del array
-        pool.settle()
+        pool.now()  # takes back what the thread that waits for ends was handed, too
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

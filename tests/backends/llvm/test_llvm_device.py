@@ -1,8 +1,12 @@
 """Kernels that LLVM compiled, against NumPy in float64 and against the oracle."""
 
+import subprocess
+import sys
+
 import pytest
 
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
+from mdtensor.backends.llvm.object_compiler import recipe
 from mdtensor.errors import CompileError
 from mdtensor.kernels.llvm.language import LLVM_IR
 from tests.lower.fuzz import MD_HOM, TRANSPOSED, names_of
@@ -37,3 +41,51 @@ def test_float64_is_stored_as_float16(name):
 def test_what_llvm_refuses_is_told():
     with pytest.raises(CompileError, match="LLVM refused a kernel: "):
         JitCompiler().object_code("define void @f() { ret i32 }")
+
+
+def test_large_kernels_are_optimised():
+    """A logsumexp product of 512³ has 508 kB: compiled in haste it took four times as long."""
+    (level, passes), hasty = (recipe(" " * 600_000, hasty=hasty) for hasty in (False, True))
+    assert (level, hasty[0]) == (2, 0)
+    assert set(hasty[1]) < set(passes)
+
+
+def test_what_lies_between_two_bounds_is_asked_at_once():
+    """Histograms compare each index with both ends: one comparison without signs says both."""
+    text = """
+define i1 @between(i64 %index) {
+  %least = icmp slt i64 -1, %index
+  br i1 %least, label %further, label %end
+further:
+  %most = icmp slt i64 %index, 256
+  br label %end
+end:
+  %found = phi i1 [ false, %0 ], [ %most, %further ]
+  ret i1 %found
+}
+"""
+    _, module = JitCompiler()._objects._optimised(text, hasty=False)
+    assert str(module).count("icmp") == 1
+
+
+# A daemon thread that waits for the compiler and holds what a handler of the exit needs.
+LATE = """
+import atexit, threading, time
+held = threading.Lock()
+atexit.register(lambda: print(held.acquire(timeout=60)))
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
+jit = JitCompiler()
+def waits():
+    with held:
+        jit.object_code("define void @kernel() { ret void }")
+jit._lock.acquire()
+threading.Thread(target=waits, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_who_waits_for_the_compiler_at_the_exit_ends_there() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

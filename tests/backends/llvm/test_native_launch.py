@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -41,8 +43,10 @@ def jit():
     return JitCompiler()
 
 
-def made(jit, threads, groups, *, inline=False):
+def made(jit, threads, groups, *, inline=False, team=None):
     runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(threads)), NAMES))
+    if team is not None:
+        runtime.join_team(ctypes.cast(team, ctypes.c_void_p).value)
     (count,), library = jit.addresses(jit.object_code(COUNT), ["count"])
     kernels = [(count, groups), (count, groups)]
     return runtime.launcher(kernels, 2, (0, 0, 0), (library,), inline=inline)
@@ -64,6 +68,63 @@ def test_inline_launches_are_one_part(jit):
     made(jit, 4, 9, inline=True)(seen, parts)
     assert (seen == 2).all()
     assert parts[0] == 2
+
+
+REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@ctypes.CFUNCTYPE(None, REGION, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+def parallel(region, data, threads, flags):
+    """GOMP_parallel by four threads of Python's, as many as are wanted where that is not said."""
+    REGIONS.append((data, threads, flags))
+    team = [threading.Thread(target=region, args=(data,)) for _ in range(3)]
+    for each in team:
+        each.start()
+    region(data)
+    for each in team:
+        each.join()
+
+
+REGIONS: list[tuple[object, int, int]] = []
+
+
+@pytest.mark.parametrize("groups", [2, 3, 7, 1000])
+def test_threads_of_a_team_take_the_parts(jit, groups):
+    launch = made(jit, 2, groups, team=parallel)
+    REGIONS.clear()
+    for _ in range(20):
+        seen, parts = np.zeros(groups, np.int64), np.zeros(1, np.int64)
+        launch(seen, parts)
+        assert (seen == 2).all()
+        assert parts[0] == 2 * min(groups, 2 * PARTS_PER_THREAD)
+    assert REGIONS == [(None, 0, 0)] * 40  # two kernels each, by as many threads as torch has
+
+
+def test_a_team_is_left_in_the_child_of_a_fork():
+    code = """
+import ctypes
+from mdtensor.backends.host import openmp_team
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+def parallel(region, data, threads, flags):
+    global regions
+    regions += 1
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(region)(data)
+regions = 0
+address = ctypes.cast(parallel, ctypes.c_void_p).value
+openmp_team.parallel_of_torch = lambda: address
+openmp_team.share_threads_of_torch()
+check()
+assert regions >= 20
+before = regions
+child = os.fork()
+if child == 0:
+    openmp_team._found = 0
+    openmp_team.share_threads_of_torch()  # as a first tensor does
+    check()
+    os._exit(regions - before)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    run(code)
 
 
 class Derived(np.ndarray):

@@ -21,7 +21,7 @@ from mdtensor.backends.select import open_compiler
 from mdtensor.errors import CompileError, LaunchError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import CASES, cpu, matmul, source
 from tests.lower import fuzz
 from tests.lower.fuzz import Case

@@ -179,11 +179,11 @@ def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
 def test_a_broken_pyopencl_is_no_missing_device(tmp_path):
     (tmp_path / "pyopencl.py").write_text("raise ImportError('libOpenCL.so.1 is not there')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{CALL}"
-    answer = python(code, HOME=str(tmp_path))
+    answer = python(code, HOME=str(tmp_path), MDTENSOR_DEVICE="opencl")
     assert answer.returncode == 1
     _, told = answer.stderr.split("NoDeviceError: ")
     assert told.splitlines()[:2] == [
-        "no device to compute on: no OpenCL implementation and no CUDA device was found",
+        "no device for numpy arrays is called 'opencl'",
         "  PyOpenCL cannot be imported: libOpenCL.so.1 is not there",
     ]
 

@@ -11,7 +11,7 @@ import pytest
 
 from mdtensor import process_end
 from mdtensor.backends.opencl import opencl_waits
-from mdtensor.backends.opencl.opencl_waits import returning
+from mdtensor.backends.opencl.opencl_waits import enqueuing, returning
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +70,31 @@ def test_behind_an_end_the_main_thread_alone_waits() -> None:
     assert thread.is_alive()
     assert seen == [threading.get_ident()]
     assert not opencl_waits._is_waiting()
+
+
+def test_what_is_enqueued_is_waited_for_and_begins_no_more() -> None:
+    held = threading.Lock()
+    held.acquire()
+
+    def copy() -> None:  # PyOpenCL's is a function of Python, too, around the call
+        held.acquire()
+
+    thread = begun(enqueuing(copy))
+    while not opencl_waits._is_waiting():
+        time.sleep(0.001)
+    threading.Timer(0.1, held.release).start()
+    opencl_waits._end()
+    assert not opencl_waits._is_waiting()
+    thread.join(10)
+    seen: list[str] = []
+    enqueue = enqueuing(lambda: seen.append("enqueued"))
+
+    def late() -> None:
+        try:
+            enqueue()
+        except SystemExit:
+            seen.append("ended")
+
+    begun(late).join(10)
+    enqueue()
+    assert seen == ["ended", "enqueued"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdtensor.backends.host.hardware import cpu_flags
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
@@ -22,13 +23,15 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
 _jit = cache(JitCompiler)
 
 
-@cache
-def compiled(name: str, dtype: str, lanes: int) -> tuple[Callable[[int, int, int], None], Any]:
-    """A function of the addresses of arguments and results and the number of vectors."""
+SCALES = [False, True] if {"avx512f", "avx512vl"} <= cpu_flags() else [False]
+
+
+def module_of(name: str, dtype: str, lanes: int, scales: bool) -> str:
+    """`apply`, a function of the addresses of arguments and results and the number of vectors."""
     builder, kind = FunctionBuilder(), type_of(DTYPES[dtype], lanes)
-    result = ELEMENTARY[name](Lanes(builder, DTYPES[dtype], lanes), "%x")
+    result = ELEMENTARY[name](Lanes(builder, DTYPES[dtype], lanes, scales), "%x")
     lines = "\n".join(builder.lines)
-    text = f"""
+    return f"""
 define void @apply(ptr %from, ptr %to, i64 %count) {{
 entry:
   br label %next
@@ -47,13 +50,21 @@ done:
 }}
 {chr(10).join(builder.declared.values())}
 """
+
+
+@cache
+def compiled(
+    name: str, dtype: str, lanes: int, scales: bool
+) -> tuple[Callable[[int, int, int], None], Any]:
+    """The compiled `apply`, and what keeps it in memory."""
+    text = module_of(name, dtype, lanes, scales)
     (address,), library = _jit().addresses(_jit().object_code(text), ["apply"])
     words = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     return ctypes.CFUNCTYPE(None, *words)(address), library
 
 
-def applied(name: str, x: np.ndarray, lanes: int) -> np.ndarray:
-    function, _ = compiled(name, x.dtype.str[1:], lanes)
+def applied(name: str, x: np.ndarray, lanes: int, *, scales: bool = False) -> np.ndarray:
+    function, _ = compiled(name, x.dtype.str[1:], lanes, scales)
     result = np.empty_like(x)
     function(x.ctypes.data, result.ctypes.data, len(x) // lanes)
     return result
@@ -85,30 +96,37 @@ def errors(name: str, x: np.ndarray, found: np.ndarray) -> np.ndarray:
         return np.where((found == rounded) | (np.isnan(found) & np.isnan(rounded)), 0, ulp)
 
 
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("lanes", [1, 4, 16])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ELEMENTARY)
-def test_errors_are_below_the_bounds_that_are_stated(name: str, dtype: str, lanes: int) -> None:
+def test_errors_are_below_the_bounds_that_are_stated(
+    name: str, dtype: str, lanes: int, scales: bool
+) -> None:
     x = arguments(name, dtype)
-    found = errors(name, x, applied(name, x, lanes))
+    found = errors(name, x, applied(name, x, lanes, scales=scales))
     worst = int(np.argmax(np.where(np.isnan(found), np.inf, found)))
     assert found[worst] < BOUNDS[name], (x[worst], found[worst])
 
 
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ELEMENTARY)
-def test_what_is_special_is_as_in_c(name: str, dtype: str) -> None:
+def test_what_is_special_is_as_in_c(name: str, dtype: str, scales: bool) -> None:
     x = np.array([*SPECIAL, 0.0], dtype)
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x)
-    found = applied(name, x, 4)
+    found = applied(name, x, 4, scales=scales)
     np.testing.assert_array_equal(found[:5], expected[:5])
     if name == "tanh":
         np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
 
 
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ELEMENTARY)
-def test_lanes_do_not_change_results(name: str, dtype: str) -> None:
+def test_lanes_do_not_change_results(name: str, dtype: str, scales: bool) -> None:
     x = arguments(name, dtype)
-    np.testing.assert_array_equal(applied(name, x, 1), applied(name, x, 8))
+    one = applied(name, x, 1, scales=scales)
+    for lanes in (2, 4, 8, 16, 32):
+        np.testing.assert_array_equal(one, applied(name, x, lanes, scales=scales))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from mdtensor.lower.codegen.register_blocking.tensor_core_tile import matrices_of
-from mdtensor.lower.gpu.candidates.scatter_candidates import can_scatter_together, scattered_dim
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_blocked, matrix_dims
+from mdtensor.lower.gpu.scatter.scatter_candidates import can_scatter_together, scattered_dim
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_blocked, matrix_dims
+from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import matrices_of
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.lower.fuzz_cuda import of_cluster

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
+from mdtensor.lower.gpu.tma.unaligned import for_any_alignment
 from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scatter_pattern import selection_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.item_numbers import item_numbers
 from mdtensor.lower.codegen.base.staged_layouts import layouts_of
-from mdtensor.lower.codegen.register_blocking.register_blocking import item_numbers
 from mdtensor.lower.schedule.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, gpu, matmul
 from tests.lower.let_indices import let

@@ -14,10 +14,11 @@ from mdtensor.autotune.space.space import Space
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_candidates
-from mdtensor.lower.gpu.space.gpu_kinds import BULK, MATRICES, kinds_of
+from mdtensor.lower.gpu.base.gpu_kind import BULK, MATRICES
+from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_candidates
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked

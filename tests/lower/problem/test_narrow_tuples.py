@@ -11,7 +11,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.lower.codegen.scatter.cooperative_scatter import atomic_operations
+from mdtensor.lower.gpu.scatter.cooperative_scatter import atomic_operations
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.narrow_tuples import with_narrow_places
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom

@@ -14,9 +14,9 @@ import mdtensor as mdt
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 from mdtensor.lower.ir.statements import Set, Statement, When
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.narrow_tuples import with_narrow_places
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.select_operators import choice_of, right_wins

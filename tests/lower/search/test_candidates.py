@@ -6,13 +6,15 @@ from dataclasses import replace
 from itertools import islice
 from random import Random
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from mdtensor.autotune.space.space import Space
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.cpu.cost.cpu_cost import estimate, least_seconds
 from mdtensor.lower.cpu.cpu_candidates import cpu_candidates
 from mdtensor.lower.cpu.parallelism import divided
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.rules.row_stores import unlike_rows
@@ -32,6 +34,8 @@ def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4"):
     return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
+AVX2 = replace(CPU, vector_bytes=32, vector_registers=16, units=2)
+BFLOAT = np.dtype(ml_dtypes.bfloat16).name
 PROBLEMS = {
     "box": stencil(box, 4096, 4096),
     "small box": stencil(box, 224, 224),
@@ -44,6 +48,8 @@ PROBLEMS = {
     "capsules": einsum("pcib,kcbj->pkij", (12544, 27, 4, 4), (32, 27, 4, 4)),
     "complex matmul": einsum("ij,jk->ik", (300, 301), (301, 305), dtype="c8"),
     "swapped axes": einsum("ij->ji", (1000, 1024)),
+    "bfloat16 matmul": einsum("ij,jk->ik", (1000, 999), (999, 1001), dtype=BFLOAT),
+    "float16 windows": einsum("n h+r c, r c k -> n h k", (2, 114, 32), (3, 32, 64), dtype="f2"),
     "many streams": einsum(",".join(["ij"] * 16) + "->j", *[(1000, 2000)] * 16),
 }
 
@@ -53,6 +59,20 @@ def test_candidates_are_valid(name):
     problem = PROBLEMS[name]
     for schedule in cpu_candidates(problem, CPU):
         validate(problem, schedule)
+
+
+@pytest.mark.parametrize("dtype", ["f2", BFLOAT])
+def test_products_of_short_floats_are_widened_once_for_a_tile(dtype: str) -> None:
+    shapes = (1024, 1024), (1024, 1024)
+    narrow, wide = (einsum("ij,jk->ik", *shapes, dtype=each) for each in (dtype, "f4"))
+    for target in (CPU, AVX2):
+        assert ranked(narrow, target)[0][1].staged == ("scratch", "scratch")
+        assert not any(all(s.staged) for s in cpu_candidates(wide, target))
+
+
+def test_short_floats_that_are_read_once_stay_where_they_are() -> None:
+    row = einsum("ij,j->i", (4096, 4096), (4096,), dtype=BFLOAT)
+    assert not any(ranked(row, CPU)[0][1].staged)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -129,6 +149,14 @@ def test_one_run_that_no_cache_holds_is_asked_for_ahead():
         assert best.ahead * best.registers[0] * 4 == 16384, "four pages"
         assert estimate(large, best, CPU) < estimate(large, replace(best, ahead=0), CPU)
     assert not any(s.ahead for s in cpu_candidates(einsum("i->", (100 * 4096,)), CPU))
+
+
+def test_what_reads_nothing_has_candidates_though_no_cache_holds_its_result():
+    places = md_hom_from_reduction(
+        Reduction("->i", lambda *, i: i, "add", extents={"i": 1 << 24}), []
+    )
+    for general in (False, True):
+        assert ranked(problem_from_md_hom(places), CPU, general=general)
 
 
 def test_several_runs_side_by_side_need_nobody_to_ask():

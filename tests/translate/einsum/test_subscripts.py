@@ -221,5 +221,10 @@ def test_the_shape_of_the_result_is_numpys(case: Case) -> None:
     assert tuple(contraction.extents[name] for name in contraction.output) == expected
 
 
+def test_no_more_of_a_term_is_read_than_operands_have_axes() -> None:
+    with pytest.raises(SubscriptError, match="a term has 500000 characters, and may have 16384"):
+        parse("n" * 500_000)
+
+
 def test_printed_form_leaves_out_blanks() -> None:
     assert repr(parse("i j, ...-> i")) == "ij,...->i"

@@ -47,7 +47,7 @@ def matvec(w, M, v):
 
 
 def test_a_nest_with_operators() -> None:
-    md_hom = md_hom_from_loops(
+    md_hom, _ = md_hom_from_loops(
         program_of(matvec), {"M": MATRIX, "v": VECTOR}, {"w": F8}, (cc, pw("add"))
     )
     assert md_hom.describe() == (
@@ -66,7 +66,7 @@ def test_floats_of_16_bits_are_combined_in_float32(short: np.dtype) -> None:
 
     row = TensorSpec.of((5,), short)
     matrix = TensorSpec.of((5, 5), short)
-    md_hom = md_hom_from_loops(
+    md_hom, _ = md_hom_from_loops(
         program_of(matvec), {"M": matrix, "v": row}, {"w": short}, (ps("add"), pw("add"))
     )
     assert str(md_hom) == "md_hom[i:4, k:5](f, (ps(add), pw(add)))"

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import math
 import operator
+import runpy
+import sys
 from collections.abc import Callable
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -227,6 +230,23 @@ def test_functions_mean_what_python_makes_of_them(function: Callable) -> None:
 )
 def test_results(function: Callable, printed: str) -> None:
     assert repr(traced(function, A, B)) == printed
+
+
+if sys.version_info >= (3, 15):  # older ones have no such syntax
+
+    def test_comprehensions_unpack(tmp_path: Path) -> None:
+        path = tmp_path / "unpacking.py"
+        path.write_text(
+            "def spread(a):\n    return [*(n, 1 if a > 0 else a) for n in range(2)]\n"
+            "def joined(a):\n    return {**d for d in [{'a': 1 if a > 0 else a}]}\n"
+        )
+        functions = runpy.run_path(str(path))
+        assert (
+            repr(traced(functions["spread"], A))
+            == "[0, select((p0 > 0), 1, p0), 1, select((p0 > 0), 1, p0)]"
+        )
+        with pytest.raises(ProgramError, match="joined"):
+            traced(functions["joined"], A)
 
 
 def test_lambdas_of_one_line_are_told_apart() -> None:

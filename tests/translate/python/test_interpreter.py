@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mdtensor.errors import ProgramError
-from mdtensor.translate.python.expr_from_function import source_of, traced
+from mdtensor.translate.python.expr_from_function import traced
+from mdtensor.translate.python.function_source import source_of
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.scalar import Expr, param
 

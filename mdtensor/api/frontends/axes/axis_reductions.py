@@ -162,7 +162,7 @@ def argmin(
 
 def _position(name: str, a: Any, axis: int | None, out: Array | None, keepdims: bool) -> Any:
     if isinstance(axis, tuple | list):
-        raise DTypeError(f"{name} takes one axis, not {axis}", hint="None is all of them")
+        raise DTypeError(f"{name} takes one axis, not {shown(axis)}", hint="None is all of them")
     array = as_array("a", a, array_module([a]))
     gone = axes_of(axis, array.ndim)
     letters = [f"i{n}" for n in range(array.ndim)]

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
+from mdtensor.api.arrays.ragged import Ragged
 from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.frontends.axes.ragged_softmax import ragged_softmax
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.errors import DTypeError
 from mdtensor.options import flag, real
+from mdtensor.specs import kind_of
 
 Axis = int | Sequence[int] | None
 
@@ -21,8 +24,9 @@ Axis = int | Sequence[int] | None
 def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     """Exponentials of elements, divided by their sum along axes, as `scipy.special.softmax` does.
 
-    The largest element is subtracted before, so that nothing overflows. Integers give float64;
-    floats of 16 bits are computed in float32. `axis` is a number, several, or None for all.
+    The largest element is subtracted before, so that nothing overflows; no elements give none.
+    Integers give float64; floats of 16 bits are computed in float32. `axis` is a number, several,
+    or None for all. Of a ragged batch, 1 is the axis of sequences, and the result is ragged.
 
     Raises AxisError (an IndexError too) for axes that are not there, DTypeError (a TypeError) for
     complex numbers and types without kernels.
@@ -31,8 +35,10 @@ def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
+    if isinstance(x, Ragged):
+        return ragged_softmax(x, axis, out)
     elements, dtype = _wide("softmax", x)
-    powers = np.exp(elements - elements.max(axis, keepdims=True))
+    powers = np.exp(elements - _largest(elements, axis))
     return (powers / powers.sum(axis, keepdims=True)).astype(dtype).evaluate(out)
 
 
@@ -42,14 +48,14 @@ def logsumexp(
 ) -> Array:
     """The logarithm of the sum of exponentials along axes, as `scipy.special.logsumexp` gives it.
 
-    Nothing overflows; where all elements are infinite, so is the result. Types and errors are
-    those of `softmax`.
+    Nothing overflows; where all elements are infinite, so is the result, and of no elements it is
+    minus infinity. Types and errors are those of `softmax`.
 
     >>> logsumexp([1000.0, 1000.0])
     np.float64(1000.6931471805599)
     """
     elements, dtype = _wide("logsumexp", x)
-    largest = elements.max(axis, keepdims=True)
+    largest = _largest(elements, axis)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     total = np.exp(elements - shift).sum(axis, keepdims=True)
     value = (np.log(total) + shift).astype(dtype)
@@ -86,10 +92,17 @@ def layer_norm(
     return value.astype(dtype).evaluate(out)
 
 
+def _largest(elements: LazyArray, axis: Axis) -> LazyArray:
+    """The largest elements along axes, which are kept with extent 1; zeros of no elements."""
+    if elements.size:
+        return elements.max(axis, keepdims=True)
+    return elements.sum(axis, keepdims=True)
+
+
 def _wide(name: str, x: Any) -> tuple[LazyArray, np.dtype]:
     """The elements in the type that they are computed in, and the result's type."""
     elements = lazy(x)
     if elements.dtype.kind == "c":
         raise DTypeError(f"{name} takes no complex numbers")
-    dtype = elements.dtype if elements.dtype.kind == "f" else np.dtype("f8")
+    dtype = elements.dtype if kind_of(elements.dtype) == "f" else np.dtype("f8")
     return elements.astype(np.result_type(dtype, "f4")), dtype

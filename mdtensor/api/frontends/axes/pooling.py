@@ -13,7 +13,8 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.errors import DTypeError, ShapeError, shown
-from mdtensor.options import whole
+from mdtensor.options import MOST_AXES, beginning, is_iterable, whole
+from mdtensor.specs import kind_of
 from mdtensor.translate.scalar import Expr
 
 Several = int | Sequence[int]
@@ -45,10 +46,10 @@ def max_pool(
     array([5, 5, 5, 2])
     """
     array = as_array("x", x, array_module([x]))
-    check_types([array.dtype], on_gpu=array_module([array]) is not np)
+    check_types([array.dtype])
     if array.dtype.kind == "c":
         raise DTypeError("max_pool takes no complex numbers")
-    least = {"f": -np.inf, "b": False}.get(array.dtype.kind)
+    least = {"f": -np.inf, "b": False}.get(kind_of(array.dtype))
     if least is None and array.dtype.kind in "iu":
         least = np.iinfo(array.dtype).min
     windows = _Windows.of(array, window, stride, padding, axes)
@@ -76,7 +77,7 @@ def avg_pool(
     array([[3.25, 2.75]])
     """
     array = as_array("x", x, array_module([x]))
-    check_types([array.dtype], on_gpu=array_module([array]) is not np)
+    check_types([array.dtype])
     windows = _Windows.of(array, window, stride, padding, axes)
     share = 1 / math.prod(windows.extents.values())
 
@@ -145,17 +146,19 @@ def _length(name: str, given: Any, of_number: int | None = None) -> int:
     """How many numbers were given: those of a list, or so many for a single one."""
     if of_number is not None and isinstance(given, int):
         return of_number
-    try:
-        return len(given)
-    except TypeError:
-        raise DTypeError(f"{name} is {shown(given)}", hint="a number for each axis") from None
+    if not hasattr(given, "__len__") or not is_iterable(given):
+        raise DTypeError(f"{name} is {shown(given)}", hint="a number for each axis")
+    if len(given) > MOST_AXES:
+        raise ShapeError(f"{name} has {len(given)} numbers", hint="one for each axis")
+    return len(given)
 
 
 def _several(name: str, given: Several, count: int, *, least: int) -> tuple[int, ...]:
     """A number for each axis."""
     try:
         listed = tuple(
-            whole(name, n) for n in ((given,) * count if isinstance(given, int) else given)
+            whole(name, n)
+            for n in ((given,) * count if isinstance(given, int) else beginning(given, MOST_AXES))
         )
     except TypeError:
         raise DTypeError(

@@ -65,12 +65,14 @@ def check_path(path: Sequence[Sequence[int]], operands: int) -> None:
     left = operands
     for positions in path:
         if not all(0 <= p < left for p in positions) or len({*positions}) < len(positions):
-            raise PathError(f"the path contracts operands {tuple(positions)} where {left} are left")
+            raise PathError(
+                f"the path contracts operands {shown(tuple(positions))} where {left} are left"
+            )
         left += 1 - len(positions)
     if left != 1 or not path:
         raise PathError(
             "the path does not end with one array",
-            notes=[f"path: {list(path)}"],
+            notes=[f"path: {shown(list(path))}"],
             hint=f"contract all {operands} operands, and what comes of them",
         )
 

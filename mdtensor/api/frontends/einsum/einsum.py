@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.bfloat16 import are_short, in_single
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.operands import (
-    COMPUTED,
     Array,
     addressable,
     addressable_copy,
-    allocate,
     array_module,
     as_arrays,
     as_output,
@@ -32,6 +29,13 @@ from mdtensor.api.calls import computation, statistics
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.launchers import Launch
+from mdtensor.api.calls.ragged_operands import RaggedOperands, call_on_ragged, ragged_operands
+from mdtensor.api.calls.stored_operands import (
+    StoredOperands,
+    call_on_stored,
+    stored_operands,
+)
+from mdtensor.api.devices import Devices
 from mdtensor.api.frontends.einsum.contraction_path import (
     Optimize,
     check_path,
@@ -45,13 +49,12 @@ from mdtensor.api.frontends.einsum.einsum_options import (
     checked_order,
     checked_precision,
 )
-from mdtensor.api.frontends.einsum.einsum_planner import computation_dtype
-from mdtensor.api.streaming.stream_plan import stream
+from mdtensor.api.frontends.parted import in_parts
 from mdtensor.errors import SubscriptError
 from mdtensor.originals import original
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, common_dtype, is_computed
 from mdtensor.translate.einsum.contraction import resolve
-from mdtensor.translate.einsum.subscripts import is_affine, parse
+from mdtensor.translate.einsum.subscripts import is_affine, parse, with_output
 
 _numpy_einsum = original("numpy.einsum")
 _numpy_einsum_path = original("numpy.einsum_path")
@@ -68,7 +71,7 @@ def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
     if len(args) < 2 or type(args[0]) is not str or {*map(type, args[1:])} != {_ndarray}:
         return None
     arrays = args[1:]
-    if not all(array.dtype.char in COMPUTED and addressable(array) for array in arrays):
+    if not all(is_computed(array.dtype) and addressable(array) for array in arrays):
         return None
     return computation.at_once(_key(args[0], _BY_DEFAULT[optimize], None), arrays)
 
@@ -94,6 +97,7 @@ def einsum(
     epilogue: Callable[..., Any] | str | None = None,
     extents: Mapping[str, int] | None = None,
     memory_limit: int | str | None = None,
+    devices: Devices | None = None,
 ) -> Array:
     """Evaluate the Einstein summation convention, as `numpy.einsum` does.
 
@@ -111,12 +115,17 @@ def einsum(
     `combine`, as for `mdtensor.reduce`.
 
     `memory_limit`, such as "1GB", has operands read part by part, from maps of files larger than
-    memory too (see `mdtensor.stream`).
+    memory too (see `mdtensor.stream`). `devices`, a list of names as `mdtensor.devices` has them or
+    "all", has the parts of the computation computed by several devices (docs/devices.md).
+
+    One operand may be a sparse array of scipy: its stored elements take part, and no others.
+    Operands may be ragged batches (`mdtensor.ragged`), and results are where they keep sequences.
 
     A single operand without summation gives NumPy's view. Types without kernels (object,
     longdouble, other byte orders and the like) are handed to NumPy; `stats()` counts them.
 
-    Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
+    Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError), and
+    DeviceError (a ValueError) for `devices` that are none.
 
     >>> a, b = np.arange(6.0).reshape(2, 3), np.ones((3, 4))
     >>> einsum("ij,jk->ik", a, b)
@@ -130,11 +139,11 @@ def einsum(
     >>> einsum("ij,jk->ik", a, b, semiring="max_plus")[:, 0]
     array([3., 6.])
     """
-    if memory_limit is not None:
+    if memory_limit is not None or devices is not None:
         options = {"dtype": dtype, "order": order, "casting": casting, "optimize": optimize}
         options |= {"acc_dtype": acc_dtype, "precision": precision, "semiring": semiring, "f": f}
         options |= {"combine": combine, "epilogue": epilogue, "extents": extents, "out": out}
-        return stream(einsum, *operands, memory_limit=memory_limit, **options)()
+        return in_parts(einsum, operands, options, devices, memory_limit)
     if semiring is f is combine is epilogue is extents is None:
         return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision)
     from mdtensor.api.frontends.einsum.generalized_einsum import Said, einsum_reduction
@@ -168,11 +177,15 @@ def _einsum(
     """`einsum` for a call that is made in full."""
     text, given = split(operands)
     options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
+    if (batches := ragged_operands(given)) is not None:
+        return _on_ragged(text, batches, out, options)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and (written := as_output("out", out, xp)) is not out:
         _einsum(operands, written, dtype, order, casting, optimize, acc_dtype, precision)
         return out
 
+    if (stored := stored_operands(given, distinct=lambda: False)) is not None:
+        return _on_stored(text, stored, out, options)
     overriding = reason_of_classes(given, optimized=options.optimize not in (False, None))
     arrays = [] if overriding else as_arrays(given, xp)
     is_planned = computation.planner.get() is not None  # plans have kernels: they copy
@@ -182,9 +195,7 @@ def _einsum(
         return native(text, arrays[0])
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
     types += [] if options.dtype is None else [options.dtype]
-    if xp is np and not overriding and are_short(types):
-        return _in_single(text, arrays, out, options)
-    if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
+    if reason := overriding or reason_of_types(types):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
         if all(isinstance(array, np.ndarray) for array in arrays or given):
@@ -216,28 +227,47 @@ def _einsum(
     return computation.call(_key(text, options, target), arrays, build, out, casting="unsafe")
 
 
+def _on_stored(text: str, stored: StoredOperands, out: Array | None, options: Options) -> Array:
+    """`einsum` of a sparse operand, over its stored elements."""
+    xp = array_module(stored.dense)
+    target = None if out is None else _spec_of_target(out, as_arrays(stored.dense, xp), xp)
+    at_once = replace(options, optimize=("einsum_path", tuple(range(len(stored.given)))))
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return options.computation(text, specs, target)
+
+    def otherwise(specs: tuple[TensorSpec, ...]) -> Computation:
+        return at_once.computation(text, specs, target)
+
+    key = _key(text, options, target)
+    return call_on_stored(key, stored, build, out, otherwise=otherwise, casting="unsafe")
+
+
+def _on_ragged(text: str, operands: RaggedOperands, out: Array | None, options: Options) -> Any:
+    """`einsum` of ragged batches, over the values of all their sequences."""
+    text = with_output(text)
+    if reason := reason_of_types([] if options.dtype is None else [options.dtype]):
+        raise no_kernels(reason)
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return options.computation(text, specs, None)
+
+    at_once = replace(options, optimize=("einsum_path", tuple(range(len(operands.given)))))
+
+    def otherwise(specs: tuple[TensorSpec, ...]) -> Computation:
+        return at_once.computation(text, specs, None)
+
+    key, casting = _key(text, options, None), options.casting
+    return call_on_ragged(
+        key, operands, parse(text), build, out, otherwise=otherwise, casting=casting
+    )
+
+
 def _spec_of_target(out: Array, arrays: Sequence[Array], xp: Any) -> TensorSpec:
     """The spec of `out` where kernels may write to it, else of an array whose elements go there."""
     if addressable(out) and is_apart(out, arrays, xp):
         return spec_of(out)
     return TensorSpec.of(out.shape, out.dtype)
-
-
-def _in_single(text: str, arrays: list[Array], out: Array | None, options: Options) -> Array:
-    """`einsum` of bfloat16 on a processor: computed in float32, the result is rounded once."""
-    if out is not None and not out.flags.writeable:
-        raise read_only("out")
-    specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
-    to = None if out is None else out.dtype
-    computed = computation_dtype(specs, options.dtype, to, options.casting)
-    arrays, single = in_single(arrays, computed)
-    target = None if out is None else allocate(TensorSpec.of(out.shape, single), np)
-    given = replace(options, dtype=single, casting="unsafe")
-    result = _einsum((text, *arrays), target, *given.in_order).astype(computed)
-    if out is None:
-        return result
-    np.copyto(out, result, casting="unsafe")
-    return out
 
 
 def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[Any], str]:
@@ -283,6 +313,6 @@ def _is_view(text: str, array: Array) -> bool:
 
 def count_for_numpy(types: Sequence[np.dtype], reason: str) -> None:
     """Counts a call that NumPy computes, by its type without kernels, if any."""
-    strange = [given for given in types if given.char not in COMPUTED]
-    dtype = np.result_type(*types) if types and not strange else np.dtype(object)
+    strange = [given for given in types if not is_computed(given)]
+    dtype = common_dtype(types) if types and not strange else np.dtype(object)
     statistics.count(statistics.NUMPY, strange[0] if strange else dtype, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from mdtensor.api.arrays.operands import check_types
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, checked_optimize
 from mdtensor.api.frontends.einsum.einsum_planner import prepare
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.specs import TensorSpec, as_dtype

@@ -17,7 +17,7 @@ from mdtensor.api.async_steps import Step
 from mdtensor.api.calls.computation import Computation, single
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, ShapeError, shown
-from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides, is_short_float
+from mdtensor.specs import TensorSpec, as_dtype, common_dtype, contiguous_strides, is_short_float
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.md_hom_from_einsum import (
@@ -137,13 +137,7 @@ def computation_dtype(
     Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
     """
     arrays = [spec.dtype for spec in specs] + ([] if out is None else [out])
-    try:
-        computed = np.result_type(*arrays) if dtype is None else as_dtype(dtype)
-    except np.exceptions.DTypePromotionError as error:
-        names = ", ".join(dict.fromkeys(map(str, arrays)))
-        raise DTypeError(
-            f"{names} have no common type", hint="convert the arrays, or say dtype='f4'"
-        ) from error
+    computed = common_dtype(arrays) if dtype is None else as_dtype(dtype)
     for number, spec in enumerate(specs):
         check_cast(f"operand {number}", spec.dtype, computed, casting)
     if out is not None:

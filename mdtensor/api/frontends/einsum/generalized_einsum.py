@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mdtensor.api.arrays.operands import Array, array_module, as_array, split
+from mdtensor.api.arrays.ragged import Ragged
+from mdtensor.api.arrays.sparse_arrays import is_sparse
 from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.frontends.einsum.contraction_path import Optimize
 from mdtensor.api.frontends.einsum.einsum_planner import check_cast
 from mdtensor.api.frontends.einsum.semiring import in_stages, semiring_of
 from mdtensor.api.frontends.reduce import extents_of, reduced, reduction_key
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
-from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, is_affine, parse, with_output
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 
@@ -63,30 +66,14 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
         precision=said.precision,
     )
     is_plain = not (is_affine(text) or said.epilogue is not None or said.extents)
-    if not (semiring.distributes and is_plain and len(arrays) > 2):
+    in_pairs = semiring.distributes and is_plain and len(arrays) > 2
+    if not in_pairs or any(is_sparse(a) or isinstance(a, Ragged) for a in arrays):
         return reduced(reduction, arrays, out)
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         return in_stages(reduction, specs, said.optimize)
 
     return call((reduction_key(reduction), said.optimize), arrays, build, out)
-
-
-def with_output(text: str) -> str:
-    """The string with the output that einsum takes where none is written.
-
-    >>> with_output("ij,jk"), with_output("ij->i")
-    ('ij,jk->ik', 'ij->i')
-    """
-    subscripts = parse(text, extended=True)
-    if subscripts.output is not None:
-        return text
-    uses = Counter(index.name for term in subscripts.inputs for index in term)
-    names = sorted(name for name, count in uses.items() if count == 1 and name != ELLIPSIS)
-    if ELLIPSIS in uses:
-        names.insert(0, ELLIPSIS)
-    output = tuple(Index(name, 0) for name in names)
-    return repr(Subscripts(text, subscripts.inputs, output, subscripts.finish))
 
 
 def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
@@ -99,4 +86,13 @@ def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
     for number, array in enumerate(arrays):
         name = f"operand {number}"
         if number not in indices:
-            check_cast(name, as_array(name, array, array_module([array])).dtype, to, said.casting)
+            dtype = (
+                array.dtype
+                if is_sparse(array) or isinstance(array, Ragged)
+                else _dtype_of(name, array)
+            )
+            check_cast(name, dtype, to, said.casting)
+
+
+def _dtype_of(name: str, array: Any) -> np.dtype:
+    return as_array(name, array, array_module([array])).dtype

@@ -22,7 +22,7 @@ from mdtensor.api.frontends.einsum.einsum import count_for_numpy, einsum
 from mdtensor.api.frontends.einsum.einsum_options import checked_casting, checked_order
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.originals import original
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, common_dtype
 from mdtensor.translate.einsum.product_strings import (
     check_summed,
     letters,
@@ -77,6 +77,8 @@ def matmul(
         return _whole(einsum(text, *given.arrays, out=out, **options), out)
     if not np.can_cast(computed, target.dtype, casting):  # pyright: ignore[reportArgumentType]
         raise DTypeError(f"the result is {computed}, which does not go into {target.dtype}")
+    if given.xp is np and not target.flags.writeable:
+        raise read_only("out")
     result = einsum(text, *given.arrays, **options)
     if np.shape(result) != tuple(target.shape):
         raise _other_shape(target, np.shape(result))
@@ -195,8 +197,7 @@ class _Given:
         arrays = as_arrays((a, b), xp)
         types: list[Any] = [getattr(array, "dtype", None) for array in (*arrays, *written)]
         known: list[np.dtype] = [dtype for dtype in types if isinstance(dtype, np.dtype)]
-        # einsum takes bfloat16, on processors too.
-        return cls(name, arrays, known, reason_of_types(known, on_gpu=True), xp)
+        return cls(name, arrays, known, reason_of_types(known), xp)
 
     @property
     def shapes(self) -> tuple[_Shape, _Shape]:
@@ -207,12 +208,7 @@ class _Given:
     @property
     def common(self) -> np.dtype:
         """The type of the operands' products; raises DTypeError where they have none in common."""
-        types = [array.dtype for array in self.arrays]
-        try:
-            return np.result_type(*types)
-        except np.exceptions.DTypePromotionError as error:  # float16 and bfloat16
-            names = " and ".join(map(str, types))
-            raise DTypeError(f"{names} have no common type", hint="convert the arrays") from error
+        return common_dtype([array.dtype for array in self.arrays])
 
     def by_numpy(self, *args: Any, **options: Any) -> Any:
         """What NumPy's own function gives, which is counted."""

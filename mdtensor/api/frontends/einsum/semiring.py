@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from mdtensor.api.calls.computation import Computation, Step, single
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, shown
 from mdtensor.options import is_one_of
 from mdtensor.specs import TensorSpec

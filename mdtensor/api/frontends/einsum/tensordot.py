@@ -43,7 +43,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     types = [] if overriding else [left.dtype, right.dtype]
     have_shapes = isinstance(left, xp.ndarray) and isinstance(right, xp.ndarray)
     pairs = _paired_axes(left.shape, right.shape, axes) if have_shapes else []
-    if reason := overriding or reason_of_types(types, on_gpu=True):  # einsum takes bfloat16
+    if reason := overriding or reason_of_types(types):
         count_for_numpy(types, reason)
         return computed_by_numpy(lambda: _numpy_tensordot(a, b, axes), reason, (left, right))
     indices = iter(range(left.ndim + right.ndim))

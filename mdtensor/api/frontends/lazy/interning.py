@@ -8,12 +8,12 @@ follows from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.translate import scalar
 from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.operations import MIRRORED, UFUNCS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,29 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.arrays.device_scope import at, elsewhere
 from mdtensor.api.arrays.operands import (
-    COMPUTED,
     Array,
     array_module,
     as_array,
     check_mask,
     check_types,
 )
-from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.shape_families import Skeleton
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import FUNCTIONS, Converted, Divided, OfUfunc
 from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError, shown
+from mdtensor.options import MOST_AXES, beginning, is_iterable
 from mdtensor.originals import original
-from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.specs import TensorSpec, as_dtype, is_computed
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
+from mdtensor.translate.md_hom import Step
 from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
 from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.slice_numbers import with_numbers, without_numbers
 from mdtensor.translate.stencils.slices import Fused
 
+# Functions that are remembered by their identity.
+_REAL_PART, _IMAGINARY_PART = attrgetter("real"), attrgetter("imag")
 _REAL = {"F": np.dtype("f4"), "D": np.dtype("f8")}  # of complex numbers
 _OF_PRODUCTS = frozenset(("casting", "dtype", "order"))  # options of ufuncs that are products
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
@@ -85,12 +91,12 @@ class LazyArray(NDArrayOperatorsMixin):
     @property
     def real(self) -> LazyArray:
         """The real parts."""
-        return elementwise(_real_part, self)
+        return elementwise(_REAL_PART, self)
 
     @property
     def imag(self) -> LazyArray:
         """The imaginary parts."""
-        return elementwise(_imaginary_part, self)
+        return elementwise(_IMAGINARY_PART, self)
 
     def evaluate(self, out: Array | None = None) -> Any:
         """The computed array, in C order, or `out`, which may be one of the arrays read.
@@ -104,8 +110,12 @@ class LazyArray(NDArrayOperatorsMixin):
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             return _computation(value, specs)
 
+        def skeleton() -> Skeleton[Computation] | None:
+            return _skeleton(value)
+
         with at(elsewhere(arrays, {"out": out})):
-            return call(("slices", value), arrays, build, out, front_end="lazy")
+            key = "slices", value
+            return call(key, arrays, build, out, skeleton=skeleton, front_end="lazy")
 
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""
@@ -333,13 +343,26 @@ def as_lazy(array: Any) -> LazyArray:
     """The array as an expression; a lazy array as it is."""
     if isinstance(array, LazyArray):
         return array
-    if type(array) is np.ndarray and array.dtype.char in COMPUTED:
+    if type(array) is np.ndarray and is_computed(array.dtype):
         return LazyArray(interning.of_array(array.shape, array.dtype), (array,))
     check_mask("the array", array)
     with at(elsewhere([array], {})):
         held = as_array("the array", array, array_module([array]))
     check_types([held.dtype])
     return LazyArray(interning.of_array(tuple(held.shape), held.dtype), (held,))
+
+
+def _skeleton(value: Fused) -> Skeleton[Computation] | None:
+    """The value without its numbers, which arrays of other shapes have others for."""
+    found = without_numbers(value)
+    if found is None:
+        return None
+    skeleton, numbers = found
+
+    def build(specs: tuple[TensorSpec, ...], *numbers: int) -> Computation:
+        return _computation(with_numbers(skeleton, numbers), specs)
+
+    return Skeleton(("slices", skeleton), build, numbers)
 
 
 def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
@@ -408,14 +431,6 @@ def _type_of(number: bool | int | float | complex) -> Any:
     return np.dtype(bool) if isinstance(number, bool) else type(number)
 
 
-def _real_part(element: Expr) -> Expr:
-    return element.real
-
-
-def _imaginary_part(element: Expr) -> Expr:
-    return element.imag
-
-
 def _itself(value: LazyArray) -> LazyArray:
     return value
 
@@ -434,7 +449,10 @@ def into(value: LazyArray, out: Any) -> Any:
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes of an argument of that name, counted from the first one."""
     try:
-        return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+        if axis is None:
+            return tuple(range(ndim))
+        listed = beginning(axis, MOST_AXES) if is_iterable(axis) else axis
+        return normalize_axis_tuple(listed, ndim)
     except np.exceptions.AxisError as error:
         raise AxisError(str(error)) from None
     except OverflowError:

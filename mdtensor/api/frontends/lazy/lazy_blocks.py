@@ -30,7 +30,7 @@ from mdtensor.api.frontends.lazy.lazy_array import (
 )
 from mdtensor.errors import DTypeError, IndexingError, LazyError, ShapeError, shown
 from mdtensor.options import MOST_AXES, beginning, is_iterable, one_of, whole
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.scalar import Expr, const, select
 from mdtensor.translate.stencils.slices import Fused, broadcast, dim_of
 from mdtensor.translate.views import AffineIndex
@@ -378,7 +378,7 @@ def _empty(like: LazyArray, shape: tuple[int, ...]) -> LazyArray:
 def _single(value: LazyArray, constant: Any) -> LazyArray:
     """A number as an array of the type of another."""
     held = np.asarray(constant)
-    if held.ndim or held.dtype.kind not in "biufc":
+    if held.ndim or kind_of(held.dtype) not in "biufc":
         raise DTypeError(f"constant_values has {shown(constant)}, which is no number")
     if held.dtype.kind == "c" and value.dtype.kind != "c":
         raise DTypeError(f"{constant} goes into no array of {value.dtype}")
@@ -415,7 +415,7 @@ def _listed(arrays: Any) -> list[LazyArray]:
 
 def _common_dtype(parts: Sequence[LazyArray], dtype: object, casting: str) -> np.dtype:
     if dtype is None:
-        return np.result_type(*(part.dtype for part in parts))
+        return common_dtype([part.dtype for part in parts])
     made = as_dtype(dtype)
     one_of("casting", casting, ("no", "equiv", "safe", "same_kind", "unsafe"))
     for part in parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mdtensor.api.frontends.lazy.lazy_array import (
     elementwise,
     into,
 )
-from mdtensor.errors import ShapeError
+from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.originals import original
 from mdtensor.translate.scalar import Expr, select, truth
 from mdtensor.translate.stencils.slices import broadcast
@@ -34,7 +35,13 @@ def _chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
 
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more: Any) -> Any:
-    low, high = more.get("min", a_min), more.get("max", a_max)
+    low, high = more.pop("min", None), more.pop("max", None)
+    if more:
+        raise TypeError(f"_clip() got an unexpected keyword argument {next(iter(more))!r}")
+    if low is None and high is None:
+        low, high = a_min, a_max
+    elif a_min is not None or a_max is not None:
+        raise DTypeError("np.clip takes a_min and a_max, or min and max, and not both")
     if isinstance(a, LazyArray) and a.dtype.kind in "iu":
         limits = np.iinfo(a.dtype)  # what is beyond limits nothing, and would not fit
         low = None if isinstance(low, int) and low <= limits.min else low
@@ -89,22 +96,6 @@ def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
     return array._like(broadcast(array._value, spec(shape).shape))  # pyright: ignore[reportPrivateUsage]
 
 
-def _cumsum(a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
-    return lazy_products.running("cumsum", as_lazy(a), axis, dtype, out)
-
-
-def _cumprod(a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
-    return lazy_products.running("cumprod", as_lazy(a), axis, dtype, out)
-
-
-def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return lazy_products.position(as_lazy(a), axis, out, keepdims, "max")
-
-
-def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return lazy_products.position(as_lazy(a), axis, out, keepdims, "min")
-
-
 def _method(name: str) -> Callable[..., Any]:
     def called(a: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(as_lazy(a), name)(*args, **kwargs)
@@ -133,10 +124,10 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.any: _method("any"),
     np.all: _method("all"),
     np.mean: _method("mean"),
-    np.cumsum: _cumsum,
-    np.cumprod: _cumprod,
-    np.argmax: _argmax,
-    np.argmin: _argmin,
+    np.cumsum: partial(lazy_products.running, "cumsum"),
+    np.cumprod: partial(lazy_products.running, "cumprod"),
+    np.argmax: partial(lazy_products.position, "max"),
+    np.argmin: partial(lazy_products.position, "min"),
     np.concatenate: lazy_blocks.concatenate,
     np.stack: lazy_blocks.stack,
     np.roll: lazy_blocks.roll,

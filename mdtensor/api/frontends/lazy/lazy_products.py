@@ -15,8 +15,8 @@ from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import Converted
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy, axes_of, elementwise, into
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
-from mdtensor.options import one_of
-from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.options import MOST_AXES, beginning, one_of
+from mdtensor.specs import TensorSpec, as_dtype, common_dtype
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.einsum.product_strings import (
@@ -45,7 +45,7 @@ def einsum(
     _check_order("einsum", order)
     text, given = split(operands)
     factors = [as_lazy(each) for each in given]
-    made = np.result_type(*(f.dtype for f in factors)) if dtype is None else as_dtype(dtype)
+    made = common_dtype([f.dtype for f in factors]) if dtype is None else as_dtype(dtype)
     for factor in factors:
         if not np.can_cast(factor.dtype, made, _checked_casting(casting)):
             raise DTypeError(f"{factor.dtype} does not go into {made} by casting={casting!r}")
@@ -177,7 +177,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if isinstance(axes, int):
         axes = range(left.ndim - axes, left.ndim), range(axes)
     of_left, of_right = (
-        axes_of((side,) if isinstance(side, int) else tuple(side), array.ndim)
+        axes_of((side,) if isinstance(side, int) else beginning(side, MOST_AXES), array.ndim)
         for side, array in zip(axes, (left, right), strict=True)
     )
     if [left.shape[n] for n in of_left] != [right.shape[n] for n in of_right]:
@@ -194,8 +194,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return einsum(f"{first},{''.join(second)}->{kept}", left, right)
 
 
-def running(name: str, a: LazyArray, axis: Any, dtype: object, out: Any) -> Any:
+def running(name: str, a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
     """The sums or products of each element with all before it along an axis."""
+    a = as_lazy(a)
     if axis is None and a.ndim != 1:
         raise ShapeError(
             f"{name} of a lazy array with {a.ndim} axes has an axis", hint="axis=-1, for instance"
@@ -207,8 +208,11 @@ def running(name: str, a: LazyArray, axis: Any, dtype: object, out: Any) -> Any:
     return into(a._like(interning.scanned(elements, op, along)).astype(made), out)
 
 
-def position(a: LazyArray, axis: Any, out: Any, keepdims: bool, extreme: str) -> Any:
+def position(
+    extreme: str, a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False
+) -> Any:
     """The position of the first largest or smallest element along an axis."""
+    a = as_lazy(a)
     if axis is None and a.ndim != 1:
         raise ShapeError(
             f"arg{extreme} of a lazy array with {a.ndim} axes has an axis",

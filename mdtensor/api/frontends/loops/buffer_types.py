@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import whole
 from mdtensor.specs import TensorSpec, as_dtype
@@ -53,20 +53,24 @@ def dtype_of(said: Any) -> np.dtype:
     >>> dtype_of({"id": int64, "values": fp64[8]})
     dtype([('id', '<i8'), ('values', '<f8', (8,))])
     """
-    if isinstance(said, ScalarType):
-        return said.dtype
     try:
-        if isinstance(said, dict):
-            fields = cast("dict[str, Any]", said)
-            return as_dtype([(name, dtype_of(given)) for name, given in fields.items()])
-        if said is not None:
-            return as_dtype(said)
-        raise DTypeError("None is no type")
+        return _dtype_of(said)
     except (DTypeError, RecursionError):
         raise DTypeError(
-            f"{shown(cast('object', said))} is no scalar type",
+            f"{shown(said)} is no scalar type",
             hint="fp32, np.float32, 'f4', or a dict of fields: {'values': fp64[8]}",
         ) from None
+
+
+def _dtype_of(said: Any) -> np.dtype:
+    if isinstance(said, ScalarType):
+        return said.dtype
+    if isinstance(said, dict):
+        fields = cast("dict[str, Any]", said)
+        return as_dtype([(name, _dtype_of(given)) for name, given in fields.items()])
+    if said is None:
+        raise DTypeError("None is no type")
+    return as_dtype(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.api.frontends.loops.buffer_types import BufferType
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.combine_operators import OperatorFunction

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array, as_output, check_mask, holds
-from mdtensor.api.async_steps import Step
 from mdtensor.api.calls.computation import Computation, call, single
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.loops.buffer_types import BufferType, dtype_of
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, count_of, shown
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.loop_steps import copying
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_views import Accesses, Views, md_hom_from_views
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -135,7 +135,7 @@ def _extent(size: Any) -> int:
     except TypeError:
         raise DTypeError(f"{shown(size)} is no size of md_hom", hint="whole numbers") from None
     if extent < 0:
-        raise ShapeError(f"{size} is no size of md_hom", hint="whole numbers from 0 on")
+        raise ShapeError(f"{shown(extent)} is no size of md_hom", hint="whole numbers from 0 on")
     return extent
 
 

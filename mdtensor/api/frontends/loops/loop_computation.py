@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.computation import Computation, Step
+from mdtensor.api.calls.computation import Computation
+from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate import reference
+from mdtensor.translate.loop_nests.carried import retyped
 from mdtensor.translate.loops.loop_program import LoopProgram, LoopStep
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.records.columns import words_of
 from mdtensor.translate.reductions.reduction_of_records import WORTH_COPIES
 
@@ -76,3 +79,32 @@ def _with_specs(step: LoopStep, operands: Mapping[str, TensorSpec]) -> MDHom:
         for buffer, name in zip(step.md_hom.inputs, step.inputs, strict=True)
     )
     return dataclasses.replace(step.md_hom, inputs=inputs)
+
+
+def checked_begins(program: LoopProgram) -> Callable[..., None] | None:
+    """What raises an error where operands make loops begin below 0; None where none can."""
+    if not program.begins:
+        return None
+    places = {name: n for n, name in enumerate(program.operands)}
+
+    def check(*operands: Array) -> None:
+        for begin in program.begins:
+            told = begin.arrays
+            if told is not None and not any(_is_below_0(operands[places[n]]) for n in told):
+                continue
+            given = [_on_host(operands[places[name]]) for name in begin.step.inputs]
+            least = np.zeros((), np.int64)
+            reference.compute(begin.step.md_hom, given, [least])
+            if least < 0:
+                raise retyped(ProgramError, begin.error)
+
+    return check
+
+
+def _is_below_0(array: Array) -> bool:
+    """Whether an element is; elements are integers."""
+    return array.dtype.kind == "i" and array.size > 0 and bool(array.min() < 0)
+
+
+def _on_host(array: Array) -> Array:
+    return array.get() if hasattr(array, "get") else array

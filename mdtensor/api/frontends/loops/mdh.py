@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, overload
 
 import numpy as np
@@ -23,11 +23,13 @@ from mdtensor.api.frontends.loops.clauses import CombineOps, Inp, Out
 from mdtensor.api.frontends.loops.dsl import Dsl, dsl_of
 from mdtensor.api.frontends.loops.loop_computation import (
     as_operand,
+    checked_begins,
     computation_of_loops,
     with_fields,
 )
 from mdtensor.api.frontends.loops.loops_in_order import run_in_order
 from mdtensor.api.frontends.loops.mdh_parameters import Bound, DirectiveParameters
+from mdtensor.dataclass import dataclass
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ProgramError, TranslationError, shown
 from mdtensor.specs import TensorSpec
@@ -39,7 +41,7 @@ from mdtensor.translate.loops.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.python.interpreter import LocalFunction
+from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
 
 
@@ -63,10 +65,11 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
 
     Bare, or without `combine_ops`, the loops mean what they mean in Python: sums, products,
     minima and maxima of a loop are recognised, everything else that an iteration takes from
-    another one is refused with its line and the reason. Loops of at most 64 iterations that no
-    operator describes are written out; longer ones run in order, with at most 4096 stores in all.
-    Floats are added in another order than Python would, a
-    constant factor after the sum; a minimum or maximum with NaN is NaN.
+    another one is refused with its line and the reason. Bounds of loops may be elements of arrays
+    of integers, and so may indices of elements that an operator updates. Loops of at most 64
+    iterations that no operator describes are written out; longer ones run in order, with at most
+    4096 stores in all. Floats are added in another order than Python would, a constant factor after
+    the sum; a minimum or maximum with NaN is NaN.
 
     The function is called like the one that it was. Arrays that it writes are changed in place,
     and it returns what its `return` says. Outputs that `out(…)` names may be left out of the
@@ -75,7 +78,8 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
     A function without parameters that returns views and an `md_hom` is a program of the DSL, see
     `md_hom`; `outputs` and `inputs` are its buffers (002, Listing 42).
 
-    Raises ProgramError at the first call for what cannot be translated.
+    Raises ProgramError at the first call for what cannot be translated, and at each call where a
+    loop whose bounds are data begins below 0.
 
     >>> from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, out, pw
     >>> @mdh(out(w=Buffer[fp64]), inp(M=Buffer[fp64], v=Buffer[fp64]), combine_ops(cc, pw(add)))
@@ -210,7 +214,7 @@ class Directive(Decorated):
                 outputs[parameter] = declared.dtype
         inputs = {self._parameters.names[name] for name in self.inputs}
         arguments = {n: v for n, v in given.items() if n not in outputs or n in inputs}
-        md_hom = md_hom_from_loops(program, arguments, outputs, self.combinations)
+        md_hom, begins = md_hom_from_loops(program, arguments, outputs, self.combinations)
         results = {buffer.name: f"{buffer.name}#1" for buffer in md_hom.outputs}
         step = LoopStep(md_hom, tuple(b.name for b in md_hom.inputs), tuple(results.values()))
         arrays = {results[buffer.name]: buffer.spec for buffer in md_hom.outputs}
@@ -221,7 +225,7 @@ class Directive(Decorated):
         ]
         steps = (*copies, step)
         operands = tuple(dict.fromkeys(name for step in steps for name in step.inputs))
-        return LoopProgram(steps, operands, results, arrays)
+        return LoopProgram(steps, operands, results, arrays, begins=begins)
 
     # Running.
 
@@ -245,7 +249,10 @@ class Directive(Decorated):
 
         if not targets:
             return {}
+        check = checked_begins(program)
         if program.windows:
+            if check is not None:
+                check(*operands)
             given = dict(zip(program.operands, operands, strict=True))
             found = run_in_order(program, given, xp)
             for name, target in zip(program.results, targets, strict=True):
@@ -254,7 +261,7 @@ class Directive(Decorated):
                     found[name] = target
             return found
         whole = tuple(targets) if targets[0] is not None else None
-        results = as_tuple(call(key, operands, build, whole))
+        results = as_tuple(call(key, operands, build, whole, check=check))
         return dict(zip(program.results, results, strict=True))
 
     def _fills(self, bound: Bound, program: LoopProgram) -> tuple[float | None, ...]:

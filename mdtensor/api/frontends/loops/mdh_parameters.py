@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,10 @@ from mdtensor.api.arrays.operands import (
     holds,
     spec_of,
 )
+from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.loops.buffer_types import BufferType
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError
 from mdtensor.forks import cached_property
 from mdtensor.specs import TensorSpec
@@ -160,8 +161,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _check_argument(name: str, value: Any, is_written: bool, xp: Any) -> None:
-    """Raises DTypeError for masks, and for what is written but would be a copy of the argument."""
+    """Raises DTypeError for masks, sparse arrays, and what is written but would be a copy."""
     check_mask(name, value)
+    check_dense(name, value)
     if is_written and not isinstance(value, xp.ndarray):
         raise DTypeError(
             f"{name} is written, but is no array of {xp.__name__}: {type(value).__name__}",

@@ -22,7 +22,7 @@ from mdtensor.api.arrays.operands import (
 from mdtensor.api.calls.call_cache import in_full
 from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
 from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of, real
-from mdtensor.specs import as_dtype
+from mdtensor.specs import as_dtype, kind_of
 from mdtensor.translate.stencils.borders import Border
 
 _MOST = 2**40  # more than any axis has
@@ -42,9 +42,8 @@ _MODES = {
 
 def array_of(argument: Any) -> Array:
     """The argument as an array of NumPy or CuPy, of a type that kernels compute with."""
-    xp = array_module([argument])
-    array = as_array("the array", argument, xp)
-    check_types([array.dtype], on_gpu=xp is not np)
+    array = as_array("the array", argument, array_module([argument]))
+    check_types([array.dtype])
     return array
 
 
@@ -61,7 +60,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
             in_full()
             warn(UserWarning("promoting specified output dtype to complex"))
             return np.result_type(dtype, np.complex64), None
-        if dtype.kind not in "biufc":
+        if kind_of(dtype) not in "biufc":
             raise FilterError("output must have numeric dtype")
         check_types([dtype])
         return dtype, None
@@ -79,7 +78,7 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     """The axes to filter along, from 0 on."""
     if axes is None:
         return tuple(range(ndim))
-    given: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    given: list[Any] = beginning(axes, MOST_AXES) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     listed = [whole_number("axis", axis) for axis in given]
     for axis in listed:
         if not -ndim <= axis < ndim:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
-from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.frontends.ndimage.filter_arguments import check_origin
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import FilterError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import in_full, recalled
-from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     array_of,
     axes_of,
@@ -28,6 +28,7 @@ from mdtensor.api.frontends.ndimage.filter_arguments import (
 from mdtensor.api.frontends.ndimage.filters import check_order, extreme
 from mdtensor.errors import FilterError, warn
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import Step
 from mdtensor.translate.stencils.md_hom_from_ranks import RankFilter, md_homs_from_ranks
 
 LARGEST_WINDOW = 27

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.partial_results import Partials
 from mdtensor.lower.ir.index import Index, as_index, name, total

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.staged_layouts import Layout
 from mdtensor.lower.codegen.base.wide_accesses import lanes_of
@@ -190,5 +190,7 @@ def single_accumulators(frame: Frame, tile: Tile) -> tuple[tuple[Ref, ...], ...]
 
 def has_singles(frame: Frame) -> bool:
     """Whether a combined lane dim may leave elements after whole vectors."""
-    extent = frame.problem.extents[frame.schedule.lane].constant
+    extent, bounds = frame.problem.extents[frame.schedule.lane].constant, frame.problem.bounds
+    if bounds is not None and bounds.dim == frame.schedule.lane:
+        return True
     return extent is None or extent % frame.schedule.width != 0

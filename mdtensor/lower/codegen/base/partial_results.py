@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name, product
 from mdtensor.lower.ir.register_types import register_dtype

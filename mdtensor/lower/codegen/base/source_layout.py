@@ -8,8 +8,8 @@ once that many of its products need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.problem.problem import Problem, Stream
 from mdtensor.lower.schedule.tiling import DimTiling

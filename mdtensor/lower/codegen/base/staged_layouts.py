@@ -8,10 +8,11 @@ padded to whole vectors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.early_tiles import early_dims
 from mdtensor.lower.codegen.base.source_layout import places_as_source
 from mdtensor.lower.ir.index import Index, as_index

@@ -30,4 +30,4 @@ def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
     def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return Body(frame, tile, counts, "p", lanes).with_reduction()
 
-    return [*statements, *combining_loops(frame, combine)]
+    return [*statements, *combining_loops(frame, tile, combine)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mdtensor.lower.codegen.base.frame import Frame, has_singles
+from mdtensor.lower.codegen.base.frame import Frame, Tile, has_singles
 from mdtensor.lower.codegen.base.stream_pointers import stream_pointers
+from mdtensor.lower.codegen.body.data_ranges import Ranges, ranges_of
 from mdtensor.lower.ir.index import as_index, name
 from mdtensor.lower.ir.statements import LetIndex, Loop, Statement
 
@@ -13,26 +14,37 @@ from mdtensor.lower.ir.statements import LetIndex, Loop, Statement
 AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
 
 
-def combining_loops(frame: Frame, at_point: AtPoint) -> list[Statement]:
-    """The loops over combined dims, inside them the pointers of the streams, then `at_point`."""
-    return _combining_loops(frame, at_point, 0, {}, None)
+def combining_loops(frame: Frame, tile: Tile, at_point: AtPoint) -> list[Statement]:
+    """The loops over combined dims, inside them the pointers of the streams, then `at_point`.
+
+    The points of the tile have all ranges in common that arrays tell.
+    """
+    ranges = ranges_of(frame, tile)
+    return [*ranges.statements, *_combining_loops(frame, ranges, at_point, 0, {}, None)]
 
 
 def _combining_loops(
-    frame: Frame, at_point: AtPoint, level: int, counts: Mapping[int, int], lanes: str | None
+    frame: Frame,
+    ranges: Ranges,
+    at_point: AtPoint,
+    level: int,
+    counts: Mapping[int, int],
+    lanes: str | None,
 ) -> list[Statement]:
     order = frame.schedule.reduce_order
     if level == len(order):
         return [*stream_pointers(frame), *at_point(counts, lanes)]
     d = order[level]
     tiling = frame.tilings[d]
-    var, end = tiling.var("r"), name(tiling.var("e"))
-    start = name(tiling.var("t"))
+    var = tiling.var("r")
+    start, end = ranges.of.get(d, (name(tiling.var("t")), name(tiling.var("e"))))
+    remainder = None if d in ranges.of else tiling.remainder
     if tiling.threads > 1:
         start = start + name(tiling.var("x")) * tiling.register
 
     def inner(count: int, mode: str | None = lanes) -> tuple[Statement, ...]:
-        return tuple(_combining_loops(frame, at_point, level + 1, {**counts, d: count}, mode))
+        inside = {**counts, d: count}
+        return tuple(_combining_loops(frame, ranges, at_point, level + 1, inside, mode))
 
     is_lane = d == frame.schedule.lane
     count, mode = tiling.register, "vectors" if is_lane else lanes
@@ -41,20 +53,19 @@ def _combining_loops(
     # With threads, a whole register tile must fit, not a whole block of all threads.
     stop = end + (tiling.block - tiling.register)
     loops.append(Loop(var, None, stop, block, inner(count, mode)))
-    if tiling.remainder == 0:
+    if remainder == 0:
         return loops
     if is_lane:
         width = frame.schedule.width
         one = as_index(1)
-        if tiling.register > width and (tiling.remainder is None or tiling.remainder >= width):
+        if tiling.register > width and (remainder is None or remainder >= width):
             loops.append(Loop(var, None, end, as_index(width), inner(width, "vector")))
         if has_singles(frame):
             loops.append(Loop(var, None, end, one, inner(1, "single")))
-    elif tiling.remainder is None or tiling.threads > 1:
+    elif remainder is None or tiling.threads > 1:
         if tiling.register > 1:
             loops.append(Loop(var, None, end, as_index(1), inner(1)))
     else:
         # What an If would do once: after one, Intel's compiler was seen to count wrongly.
-        rest = as_index(tiling.remainder)
-        loops.append(Loop(var, None, end, rest, inner(tiling.remainder)))
+        loops.append(Loop(var, None, end, as_index(remainder), inner(remainder)))
     return loops

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.bounds_checks import all_inside, axis_indices
 from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, Tile, single_accumulators
 from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER
@@ -287,11 +288,20 @@ class Body:
 
 def _inside(value: Value, extent: Index) -> Value:
     """An index as NumPy takes it, from the end where negative, and moved into the axis."""
-    lanes, count = value.lanes, FromIndex(extent, I64)
+    lanes, count, last = value.lanes, FromIndex(extent, I64), FromIndex(extent - 1, I64)
+    if _is_unsigned(value):
+        return Calc("min", (value, last), I64, lanes)
     wide = value if value.dtype == I64 else Calc("cast", (value,), I64, lanes)
     zero = Literal(0, I64)
     from_end = Calc("add", (wide, count), I64, lanes)
     negative = Calc("lt", (wide, zero), U8, lanes)
     counted = Calc("select", (negative, from_end, wide), I64, lanes)
-    last = FromIndex(extent - 1, I64)
     return Calc("max", (Calc("min", (counted, last), I64, lanes), zero), I64, lanes)
+
+
+def _is_unsigned(value: Value) -> bool:
+    """Whether an int64 value was an unsigned one of fewer bits, which is nowhere below 0."""
+    if not isinstance(value, Calc) or value.op != "cast" or value.dtype != I64:
+        return False
+    (source,) = value.args
+    return source.dtype.kind == "u" and source.dtype.itemsize < I64.itemsize

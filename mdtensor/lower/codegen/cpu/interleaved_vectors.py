@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.statements import (
     Block,

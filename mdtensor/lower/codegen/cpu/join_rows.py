@@ -12,8 +12,9 @@ line, and behind its last one, is cut out of its first and last vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.frame import powers_of_two
 from mdtensor.lower.ir.statements import Block, Declare, If, Pointer, Set, Statement, Store
 from mdtensor.lower.ir.values import Ref, Shuffle, Slice

@@ -8,13 +8,14 @@ smaller ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination, at_first_point
 from mdtensor.lower.codegen.base.frame import Frame, powers_of_two, tile_of
+from mdtensor.lower.codegen.base.loop_structure import LoopStructure
 from mdtensor.lower.codegen.base.partition import cache_tiles, tiles_before
 from mdtensor.lower.codegen.body.micro_kernel import compute_tile
-from mdtensor.lower.codegen.body.write_outputs import write_tile
+from mdtensor.lower.codegen.body.write_outputs import item_turns, shared_memory, write_tile
 from mdtensor.lower.codegen.cpu.peel_rows import peeled_loops
 from mdtensor.lower.codegen.memory import stage_inputs
 from mdtensor.lower.codegen.scan.scan_tile import scan_tile
@@ -61,6 +62,13 @@ def row_by_row(frame: Frame) -> list[Statement]:
         statements.append(LetIndex(quotient, IndexCalc("/", rest, threads)))
         rest = name(quotient)
     return statements
+
+
+def _tree_memory(frame: Frame) -> list[Statement]:
+    return [*shared_memory(frame), *item_turns(frame)]
+
+
+TILED = LoopStructure(row_by_row, tiled_loops, _tree_memory)
 
 
 def _depth(frame: Frame, number: int, tiled: Sequence[int]) -> int:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mdtensor.lower.codegen.base.destinations import Destination, outputs_of
 from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.item_numbers import item_numbers
 from mdtensor.lower.codegen.base.partial_results import (
     Partials,
     by_one_group,
@@ -20,7 +21,6 @@ from mdtensor.lower.codegen.base.partial_results import (
     sources,
 )
 from mdtensor.lower.codegen.register_blocking.register_blocking import (
-    item_numbers,
     resident_memory,
     resident_tiles,
 )

@@ -6,10 +6,10 @@ Places behind the end of a dim are filled with its last elements, which nobody r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.bounds_checks import all_inside, axis_indices
 from mdtensor.lower.codegen.base.early_tiles import early_start

@@ -7,8 +7,9 @@ several at once where all strides allow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.source_layout import may_end_inside, steps_along

@@ -8,8 +8,9 @@ no work-item has to divide for the places of its pieces.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.staged_layouts import Axis
 from mdtensor.lower.codegen.memory.copy_shape import CopiedTile
 from mdtensor.lower.schedule.machine_model import WARP

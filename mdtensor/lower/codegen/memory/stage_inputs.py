@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, Axis, Layout
 from mdtensor.lower.codegen.base.tuple_variables import lets
@@ -34,6 +34,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 
 ARRAY_BYTES = 48 << 10  # what CUDA lets a kernel declare, and a stack surely holds
 LOCAL_BYTES = 227 << 10  # what a group can have of the largest local memories
+BAND, BAND_ROWS = "band", 8  # rows of a source that are walked side by side, each in its own page
 
 
 def declare(layout: Layout, offset: Index) -> list[Statement]:
@@ -158,7 +159,9 @@ def _copy_loops(
     stream, lane = problem.streams[layout.stream], schedule.lane
     axes = list(layout.axes)
     vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
-    if not vector:
+    if vector:
+        axes = _in_bands(axes, lane)
+    else:
         axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
     from_address, to_address = as_index(0), as_index(0)
     for axis in layout.axes:
@@ -195,7 +198,14 @@ def _copy_loops(
                 LetIndex(count, IndexCalc("min", as_index(tiling.block), left)),
                 Loop(tiling.var("u"), as_index(0), name(count), as_index(1), body),
             )
+        if axis.part == BAND:
+            first, last = tiling.var("band"), tiling.var("bound")
+            bound = LetIndex(last, IndexCalc("min", name(first) + BAND_ROWS, end))
+            stop = end + (BAND_ROWS - 1)
+            return (Loop(first, start, stop, as_index(BAND_ROWS), (bound, *body)),)
         if axis.part == FULL:
+            if any(other.part == BAND and other.dim == axis.dim for other in axes):
+                start, end = name(tiling.var("band")), name(tiling.var("bound"))
             return (Loop(tiling.var("q"), start, end, as_index(1), body),)
         number = LetIndex(
             tiling.var("k"),
@@ -205,6 +215,23 @@ def _copy_loops(
         return (Loop(tiling.var("q"), start, stop, as_index(tiling.block), (number, *body)),)
 
     return list(build(axes))
+
+
+def _in_bands(axes: list[Axis], lane: int) -> list[Axis]:
+    """The axes of a tile, ordered so that its source is walked in bands of a few long rows.
+
+    Block by block along the lane dim, the source would be read in columns, a short piece of each
+    row, which nothing fetches ahead.
+    """
+    blocks = next((a for a in axes if (a.dim, a.part) == (lane, OUTER)), None)
+    rows = [axis for axis in axes if axis.part == FULL]
+    if blocks is None or blocks.extent.constant == 1 or not rows:
+        return axes
+    first, last = axes.index(blocks), axes.index(rows[-1])
+    if last < first:
+        return axes
+    band = Axis(rows[-1].dim, BAND, rows[-1].extent, rows[-1].stride)
+    return [*axes[:first], *axes[first + 1 : last], band, blocks, *axes[last:]]
 
 
 def _is_nearest(problem: Problem, layout: Layout, axis: Axis) -> int:

@@ -8,8 +8,9 @@ vectors instead. Transposing takes a shuffle for each vector and each doubling o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.statements import Let, Statement, Store
 from mdtensor.lower.ir.values import Ref, Shuffle, Slice

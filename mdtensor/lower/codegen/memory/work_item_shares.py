@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.memory.copy_traversal import Walk, Walks
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name
 from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Statement

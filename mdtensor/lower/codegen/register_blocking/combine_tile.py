@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.early_tiles import first_copied
 from mdtensor.lower.codegen.base.frame import Frame, Tile
 from mdtensor.lower.codegen.base.stream_pointers import stream_pointers
 from mdtensor.lower.codegen.base.wide_accesses import lanes_of, wide_loads
 from mdtensor.lower.codegen.body.tile_body import Body
-from mdtensor.lower.codegen.register_blocking.tensor_core_tile import matrix_product
 from mdtensor.lower.ir.index import as_index, name
 from mdtensor.lower.ir.statements import LetIndex, Loop, Statement, Step
 
 Counts = Mapping[int, int]
+Product = Callable[[Frame, Tile], list[Statement]]
 
 
 @dataclass(frozen=True, slots=True)
 class CombineTile:
-    """The combination of one tile into the accumulators."""
+    """The combination of one tile into the accumulators, by a `product` where there is one."""
 
     frame: Frame
     tile: Tile
+    product: Product | None = None
 
     def statements(self, whole: int) -> list[Statement]:
         """The loops over a tile; that of the dim `whole` is not cut off (-1 for none)."""
@@ -32,8 +33,8 @@ class CombineTile:
 
     def _loops(self, level: int, counts: Counts, whole: int) -> list[Statement]:
         order = self.frame.schedule.reduce_order
-        if level == len(order) and self.frame.schedule.tensor:
-            return matrix_product(self.frame, self.tile)
+        if level == len(order) and self.product is not None:
+            return self.product(self.frame, self.tile)
         if level == len(order):
             return [*stream_pointers(self.frame), *self._body(counts)]
         d = order[level]

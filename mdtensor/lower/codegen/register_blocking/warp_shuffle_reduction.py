@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.tuple_variables import sets_at_once
 from mdtensor.lower.codegen.base.value_from_expr import combined
 from mdtensor.lower.ir.group_statements import Barrier, Exchange

@@ -11,8 +11,9 @@ Groups that share the scanned dim reduce their parts first; the totals are scann
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination
 from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, Tile
 from mdtensor.lower.codegen.base.stream_pointers import bases
@@ -51,7 +52,7 @@ def scan_tile(
     def at_point(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return _Scan(frame, tile, destinations, counts, lanes).statements()
 
-    return [*statements, *combining_loops(frame, at_point)]
+    return [*statements, *combining_loops(frame, tile, at_point)]
 
 
 def _carried(frame: Frame, tile: Tile, u: int) -> list[tuple[Piece, tuple[Ref, ...]]]:

@@ -57,9 +57,10 @@ def scatter(
     start: Statement = Loop("point", zero, frame.problem.extents[dim], one, tuple(clear))
     start = Loop("copy", zero, as_index(copies(frame)), one, (start,))
 
+    tile = tile_of(frame, dict.fromkeys(frame.problem.kept, 1))
+
     def at_point(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         order = frame.schedule.reduce_order
-        tile = tile_of(frame, dict.fromkeys(frame.problem.kept, 1))
         body = Body(frame, tile, counts, "p", lanes)
         found: list[Statement] = []
         for copy, step in enumerate(itertools.product(*(range(counts[d]) for d in order))):
@@ -87,7 +88,7 @@ def scatter(
             found.append(If(as_index(-1), "<", name(at.name), (below,)))
         return found
 
-    statements: list[Statement] = [start, *bases(frame), *combining_loops(frame, at_point)]
+    statements: list[Statement] = [start, *bases(frame), *combining_loops(frame, tile, at_point)]
     for d in reversed(around):
         tiling = frame.tilings[d]
         low, high = name(tiling.var("t")), name(tiling.var("e"))

@@ -9,10 +9,11 @@ walked in short runs comes slower than their bytes say, since nothing fetches it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import field
 from functools import lru_cache
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem, Stream, Write
 from mdtensor.lower.schedule.machine_model import CPU_LINE, L2_WAYS, PAGE, WAY_BYTES
 from mdtensor.lower.schedule.schedule import Schedule
@@ -26,7 +27,7 @@ FILLED_WAYS = 0.75  # of the ways of the sets that rows fall into
 BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
 # Start-up cost of a run, in bytes that L2, L3 and memory could have delivered meanwhile; and the
 # factor on it where memory is prefetched.
-STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1
+STARTING, STARTING_AHEAD = (0.0, 600.0, 200.0), 0.1
 # Pages that a core walks through side by side, each fetched ahead.
 PAGES = 96
 
@@ -183,6 +184,46 @@ class Footprint:
         return lines <= sets * cache.ways * FILLED_WAYS
 
 
+class WorkingSets:
+    """Memoized working sets of a problem, by the staged streams and the covered extents."""
+
+    __slots__ = "fitting", "pages"
+
+    def __init__(self) -> None:
+        self.fitting: dict[Hashable, bool] = {}
+        self.pages: dict[Hashable, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """The footprints of a schedule's reads and writes; `known` are working sets found before."""
+
+    reads: Sequence[Footprint]
+    writes: Sequence[Footprint]
+    staged: tuple[str, ...]
+    known: WorkingSets
+
+    def fit(self, covered: tuple[int, ...], cache: Cache) -> bool:
+        """Whether a cache holds what the covered extents access."""
+        key = self.staged, covered, cache.capacity, cache.ways
+        found = self.known.fitting.get(key)
+        if found is None:
+            every = (*self.reads, *self.writes)
+            found = sum([access.occupied(covered) for access in every]) <= cache.capacity
+            found = found and all(access.is_held(covered, cache) for access in every)
+            self.known.fitting[key] = found
+        return found
+
+    def pages(self, covered: tuple[int, ...]) -> float:
+        """Pages that the covered extents access."""
+        key = self.staged, covered
+        found = self.known.pages.get(key)
+        if found is None:
+            every = (*self.reads, *self.writes)
+            found = self.known.pages[key] = sum([a.pieces(covered, PAGE) for a in every])
+        return found
+
+
 def footprint_of(
     problem: Problem, access: Stream | Write, itemsize: int, *, staged: bool = False
 ) -> Footprint:
@@ -199,27 +240,28 @@ def transfer_cycles(
     target: Target,
     shape: Shape,
     plain: tuple[Footprint, ...],
+    copied: tuple[Footprint, ...],
+    known: WorkingSets,
 ) -> tuple[float, ...]:
     """Cycles for the transfers into L1, L2 and L3.
 
-    `plain` are the footprints of all streams where none is staged, and those of the writes.
+    `plain` are the footprints of all streams where none is staged, and those of the writes;
+    `copied` those of staged streams.
     """
     count = len(problem.streams)
     reads, writes = plain[:count], plain[count:]
     if any(schedule.staged):
-        reads = tuple(
-            replace(read, steps=(), known=Known()) if region else read
-            for read, region in zip(reads, schedule.staged, strict=True)
-        )
+        pairs = zip(reads, copied, schedule.staged, strict=True)
+        reads = tuple([tile if region else read for read, tile, region in pairs])
     everything = sum([footprint.bytes(shape.extents) for footprint in (*reads, *writes)])
     caches = [cache for cache in caches_of(target) if everything >= cache.capacity]
     if not caches:
         return ()
     levels = nested_extents(problem, schedule, shape)
-    held = _held(levels, (*reads, *writes))
+    accesses = Accesses(reads, writes, schedule.staged, known)
+    held = _held(levels, accesses)
     return tuple(
-        _traffic(problem, schedule, shape, reads, writes, levels, held, cache)
-        / cache.bytes_per_cycle
+        _traffic(problem, schedule, shape, accesses, levels, held, cache) / cache.bytes_per_cycle
         for cache in caches
     )
 
@@ -231,13 +273,13 @@ def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
     return (*reads, *writes)
 
 
-def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:
+def _held(levels: Levels, accesses: Accesses) -> int:
     """The outermost loop inside which all pages can be prefetched side by side."""
-    if sum(access.pieces(levels[-1][1], PAGE) for access in accesses) <= PAGES:
+    if accesses.pages(levels[-1][1]) <= PAGES:
         return len(levels) - 1
     fitting = 0
     for position, (_, covered) in enumerate(levels):
-        if sum(access.pieces(covered, PAGE) for access in accesses) > PAGES:
+        if accesses.pages(covered) > PAGES:
             break
         fitting = position
     return fitting
@@ -263,24 +305,22 @@ def _traffic(
     problem: Problem,
     schedule: Schedule,
     shape: Shape,
-    reads: Sequence[Footprint],
-    writes: Sequence[Footprint],
+    accesses: Accesses,
     levels: Levels,
     held: int,
     cache: Cache,
 ) -> float:
     """Bytes that enter a cache, with the start-up cost of short runs."""
-    accesses, fitting = (*reads, *writes), 0
+    fitting = 0
     for position, (_, covered) in enumerate(levels):
-        need = sum([access.occupied(covered) for access in accesses])
-        if need > cache.capacity or not all(a.is_held(covered, cache) for a in accesses):
+        if not accesses.fit(covered, cache):
             break
         fitting = position
     total = 0.0
     starting = cache.starting * (STARTING_AHEAD if schedule.ahead else 1.0)
     next_dim, beside = levels[held]
     part = [-(-extent // count) for extent, count in zip(shape.extents, shape.parts, strict=True)]
-    for footprint in reads:
+    for footprint in accesses.reads:
         waits = 1.0 + starting / footprint.run(beside, next_dim, part)
         total += waits * _moved(footprint, shape, levels, fitting)
     # Results wait in registers while a tile of the reduced dims goes by; they are read as well
@@ -288,7 +328,7 @@ def _traffic(
     finished = [(d, _finished(problem, shape, covered)) for d, covered in levels]
     passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
     ways = 1.0 if schedule.streaming and passes == 1 else READ_AND_WRITTEN
-    for footprint in writes:
+    for footprint in accesses.writes:
         waits = 1.0 + cache.starting / footprint.run(beside, next_dim, part)
         total += ways * waits * _moved(footprint, shape, finished, fitting)
     return total

@@ -20,6 +20,7 @@ from mdtensor.lower.cpu.cost.register_tile_cost import (
     least_cycles_of_tiles,
 )
 from mdtensor.lower.cpu.cost.staging_cost import cycles_to_stage
+from mdtensor.lower.problem.data_bounds import regular
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scatter_pattern import selected
 from mdtensor.lower.schedule.machine_model import PAGE
@@ -61,6 +62,7 @@ def estimate(
     `general` is for a kernel with run-time extents, which computes what is left of a dim in tiles
     of powers of two.
     """
+    problem = regular(problem)
     facts = facts_of(problem)
     shape = _shape(facts, schedule)
     case = Case(problem, schedule, target, facts, shape)
@@ -88,17 +90,19 @@ def estimate(
 def least_seconds(
     problem: Problem, schedule: Schedule, target: Target, *, general: bool = False
 ) -> float:
-    """A lower bound of `estimate` for a schedule in any parts: arithmetic and loads on all cores.
+    """A lower bound of `estimate` for a schedule by one core, and in any parts by all of them.
 
-    What it leaves out are memory, launches, latency, and cores that have less to do than others.
-    It takes a third of an estimate's time, and is 0 for scans and scatters.
+    Arithmetic, loads and the launch. What it leaves out are memory, latency, and cores that have
+    less to do than others. It takes a third of an estimate's time, and is 0 for scans and scatters.
     """
     if schedule.scatter or problem.scanned >= 0:
         return 0.0
+    problem = regular(problem)
     facts = facts_of(problem)
     case = Case(problem, schedule, target, facts, _shape(facts, schedule))
-    hertz = target.clock
-    return ROUNDED * least_cycles_of_tiles(case, general=general) / hertz / target.cores
+    seconds = least_cycles_of_tiles(case, general=general) / target.clock
+    shared = seconds / target.cores + WAKING * target.launch_seconds
+    return ROUNDED * min(seconds + INLINE_LAUNCH, shared)
 
 
 def _work(case: Case, *, general: bool) -> tuple[float, float]:
@@ -110,7 +114,15 @@ def _work(case: Case, *, general: bool) -> tuple[float, float]:
         transfers = (facts.moved / BYTES_PER_CYCLE[-1],)
     else:
         cycles = cycles_of_tiles(case, general=general)
-        transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
+        transfers = transfer_cycles(
+            problem,
+            schedule,
+            target,
+            shape,
+            facts.footprints,
+            facts.copied,
+            facts.working_sets,
+        )
         if schedule.streaming and facts.moved <= target.l3_bytes:
             transfers = (*transfers, facts.written / STREAMED)
     packing = 0.0

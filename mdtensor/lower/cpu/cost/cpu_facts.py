@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mdtensor.lower.cpu.cost.cache_traffic import Footprint, Shape, footprints_of
+from mdtensor.dataclass import dataclass
+from mdtensor.lower.cpu.cost.cache_traffic import (
+    Footprint,
+    Known,
+    Shape,
+    WorkingSets,
+    footprints_of,
+)
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scratch_memory import staged_dtype
 from mdtensor.lower.problem.work import (
     bytes_moved,
     bytes_written,
@@ -16,21 +25,30 @@ from mdtensor.lower.problem.work import (
     links_of_point,
 )
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.specs import Target
+from mdtensor.specs import Target, is_short_float
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The access pattern of a stream: strides, bytes of an element, offsets."""
+    """The access pattern of a stream: strides, bytes of an element, offsets.
+
+    `widens` tells whether loads convert elements to float32: those from the array, and those from a
+    staged tile, which may have them in that type.
+    """
 
     strides: tuple[int, ...]
     itemsize: int
     places: frozenset[int]
+    widens: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that all estimates of a problem with fixed extents share."""
+    """Facts that all estimates of a problem with fixed extents share.
+
+    `copied` are the footprints of staged streams. Register tiles and working sets were computed for
+    other schedules.
+    """
 
     extents: tuple[int, ...]
     kept: tuple[int, ...]
@@ -43,6 +61,9 @@ class Facts:
     links: int
     reduced: tuple[bool, ...]
     scanned: int
+    copied: tuple[Footprint, ...]
+    tiles: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], compare=False)
+    working_sets: WorkingSets = field(default_factory=WorkingSets, compare=False)
 
 
 class Case(NamedTuple):
@@ -69,22 +90,31 @@ def facts_of(problem: Problem) -> Facts:
             tuple([stride.constant or 0 for stride in stream.strides]),
             problem.inputs[stream.buffer].itemsize,
             frozenset(places[number]),
+            _widens(problem, number),
         )
         for number, stream in enumerate(problem.streams)
     ]
+    footprints = footprints_of(problem)
+    reads = footprints[: len(problem.streams)]
     return Facts(
         tuple([problem.extent(d) for d in problem.dims]),
         problem.kept,
         problem.contracted,
         tuple(walks),
-        footprints_of(problem),
+        footprints,
         bytes_moved(problem),
         bytes_written(problem),
         instructions_of_point(problem.scalar, problem.operator),
         links_of_point(problem.scalar, problem.operator),
         tuple([problem.reduced[d] for d in problem.dims]),
         problem.scanned,
+        tuple([replace(read, steps=(), known=Known()) for read in reads]),
     )
+
+
+def _widens(problem: Problem, number: int) -> tuple[bool, bool]:
+    is_short = is_short_float(problem.inputs[problem.streams[number].buffer])
+    return is_short, is_short and is_short_float(staged_dtype(problem, number))
 
 
 def reads_around(problem: Problem) -> bool:

@@ -21,19 +21,21 @@ LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
 CONFLICT = 6.0
 # Cycles to compare a byte with 0 and broadcast the outcome to all lanes.
 COMPARED = 8.0
+# Instructions that widen floats of 16 bits: of a vector, or of an element for all lanes.
+WIDENED = 2.0
 # The share of vectors common to unrolled steps that compilers keep in registers.
 LOADED_AGAIN = 0.5
 
 
 class Reads(NamedTuple):
-    """What one step reads: loads of vectors within one line, and shuffles."""
+    """What one step reads: loads of vectors within one line, shuffles and conversions."""
 
     loads: float
     shuffles: float
 
 
 def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool) -> Reads:
-    """Loads of one step of the reduction, and the shuffles that pick elements out of some."""
+    """Loads of one step of the reduction, and the instructions that pick and convert elements."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
     lane, ways = schedule.lane, case.target.l1_bytes // WAY_BYTES
     unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
@@ -42,21 +44,25 @@ def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool)
         count = _different_reads(facts, walk, lane, shape)
         reads = count * unrolled if unrolled > 1 else 0.0
         staged = bool(schedule.staged[number])
+        widening = WIDENED if walk.widens[staged] else 0.0
         if lane < 0 or not walk.strides[lane]:
             cycles = 1 if staged else _conflicts(facts, walk, shape, ways, reads)
             is_byte = case.problem.inputs[case.problem.streams[number].buffer] == BOOL
             loads += count * (cycles + (COMPARED if is_byte and not staged else 0.0))
+            shuffles += count * widening
         elif apart := 1 if staged else apart_along(walk.strides, lane, general=general):
             # Of what lies a few apart, whole vectors are loaded, which all that is there shares.
             runs = frozenset(place // apart * apart for place in walk.places)
             cycles = _load_cycles(case, walk, runs, staged=staged) / case.target.units
             picked = count * vectors * per_vector
-            loads += picked * apart * len(runs) / max(1, len(walk.places)) * cycles
-            shuffles += picked * (apart - 1)
+            loaded = picked * apart * len(runs) / max(1, len(walk.places))
+            loads += loaded * cycles
+            shuffles += picked * (apart - 1) + loaded * widening
         else:
             elements = count * vectors * schedule.width
             gathered = elements * _conflicts(facts, walk, shape, ways, reads)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
+            shuffles += count * vectors * per_vector * widening
     return Reads(loads, shuffles)
 
 

@@ -48,7 +48,8 @@ class RegisterTile(NamedTuple):
     """Numbers of one tile: rows of vectors, the device's registers that one takes, and steps.
 
     `steps` are those of reduced dims that are unrolled, lanes apart; `joined` are rows that begin
-    differently from the first one.
+    differently from the first one. `busy` are cycles of a step but for waiting, `write` those for
+    a vector of results.
     """
 
     rows: int
@@ -56,6 +57,8 @@ class RegisterTile(NamedTuple):
     per_vector: float
     steps: int
     joined: int
+    busy: float = 0.0
+    write: float = 0.0
 
     @property
     def row_registers(self) -> float:
@@ -68,9 +71,8 @@ def cycles_of_tiles(case: Case, *, general: bool) -> float:
 
     `general` is for a kernel with run-time extents, as in `lower.cpu.cost.cpu_cost`.
     """
-    tile = _tile(case)
-    busy = _busy_step(case, tile, general=general)
-    return _all_tiles(case, tile, _step(case, tile, busy), general=general)
+    tile = _tile(case, general=general)
+    return _all_tiles(case, tile, _step(case, tile), general=general)
 
 
 def least_cycles_of_tiles(case: Case, *, general: bool) -> float:
@@ -78,18 +80,15 @@ def least_cycles_of_tiles(case: Case, *, general: bool) -> float:
 
     Parts make tiles of reduced dims shorter, so that more of them hide latency, and add passes.
     """
-    tile = _tile(case)
-    busy = _busy_step(case, tile, general=general) + _overhead(case, tile)
-    return _all_tiles(case, tile, busy, general=general)
+    tile = _tile(case, general=general)
+    return _all_tiles(case, tile, tile.busy + _overhead(case, tile), general=general)
 
 
 def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) -> float:
     """Cycles of all register tiles, whose steps take so many each."""
     problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
     steps = _steps(case)
-    writes = facts.footprints[len(problem.streams) :]
-    finish = tile.rows * tile.vectors
-    finish *= cycles_to_write(problem, schedule, case.target, shape, writes, general=general)
+    finish = tile.rows * tile.vectors * tile.write
     finish += tile.joined * tile.vectors * tile.per_vector * JOINING
     if problem.scanned >= 0:
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
@@ -104,7 +103,28 @@ def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) ->
     return tiles * (steps * step + finish)
 
 
-def _tile(case: Case) -> RegisterTile:
+def _tile(case: Case, *, general: bool) -> RegisterTile:
+    """The register tile of a schedule, which others of the same problem have too."""
+    schedule = case.schedule
+    innermost = (schedule.reduce_order or schedule.loop_order)[-1:]
+    key = (
+        *(case.target, general, schedule.registers, schedule.lane, schedule.width, innermost),
+        *(schedule.staged, schedule.ahead, schedule.peel, schedule.transposed),
+    )
+    found = case.facts.tiles.get(key)
+    if found is None:
+        tile = _register_tile(case)
+        writes = case.facts.footprints[len(case.problem.streams) :]
+        found = case.facts.tiles[key] = tile._replace(
+            busy=_busy_step(case, tile, general=general),
+            write=cycles_to_write(
+                case.problem, schedule, case.target, case.shape, writes, general=general
+            ),
+        )
+    return found
+
+
+def _register_tile(case: Case) -> RegisterTile:
     facts, registers = case.facts, case.shape.registers
     lane, width = case.schedule.lane, case.schedule.width
     itemsize = max([result.dtype.itemsize for result in case.problem.scalar.results])
@@ -140,11 +160,11 @@ def _overhead(case: Case, tile: RegisterTile) -> float:
     return LOOP_OVERHEAD / tile.steps + CODE * tile.steps * _accumulators(case, tile)
 
 
-def _step(case: Case, tile: RegisterTile, busy: float) -> float:
+def _step(case: Case, tile: RegisterTile) -> float:
     """Cycles of one step of the reduction: what it is busy for, or latency if that is longer."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
     if not facts.contracted:
-        return busy
+        return tile.busy
     accumulators = _accumulators(case, tile)
     # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
     length = math.prod([shape.tiles[d] for d in facts.contracted])
@@ -152,7 +172,7 @@ def _step(case: Case, tile: RegisterTile, busy: float) -> float:
         length /= schedule.width
     begun = max(1.0, IN_FLIGHT / (length * (accumulators + tile.row_registers)))
     waiting = LATENCY + LINK * (facts.links - 1)
-    step = max(busy, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
+    step = max(tile.busy, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
     return step + _overhead(case, tile)
 
 

@@ -1,1 +1,1 @@
-"""The kinds of schedules on a GPU: their registry, their ranking, and the search space."""
+"""The registry of all kinds of schedules on a GPU, their ranking, and the search space."""

@@ -6,17 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from mdtensor.lower.gpu.candidates.block_shapes import kept_order, warp_of
-from mdtensor.lower.gpu.space.gpu_kinds import (
-    LOOK_BACK,
-    PLANES,
-    SCATTER,
-    SCATTER_TOGETHER,
-    kinds_of,
-    name_of_kind,
-)
+from mdtensor.lower.gpu.base.block_shapes import kept_order, warp_of
+from mdtensor.lower.gpu.base.gpu_kind import LOOK_BACK, PLANES, SCATTER, SCATTER_TOGETHER
+from mdtensor.lower.gpu.base.open_choices import WHOLE, Choices
+from mdtensor.lower.gpu.space.gpu_kinds import kinds_of, name_of_kind
 from mdtensor.lower.gpu.space.gpu_space import LANES
-from mdtensor.lower.gpu.space.open_choices import WHOLE, Choices
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.declaration import copied_from, copied_to
 from mdtensor.lower.schedule.default_schedule import plain, scattering

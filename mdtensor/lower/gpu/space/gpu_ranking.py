@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mdtensor.lower.gpu.space.gpu_kinds import KINDS, Kind, Pairs, kind_of
+from mdtensor.lower.gpu.base.device_limits import broken_limit
+from mdtensor.lower.gpu.base.gpu_kind import GpuKind, Pairs
+from mdtensor.lower.gpu.space.gpu_kinds import KINDS, kind_on_gpu
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
@@ -31,7 +33,7 @@ def ranked_on_any_gpu(
     return [*sorted(found, key=lambda pair: pair[0]), last]
 
 
-def _ranked(kind: Kind, problem: Problem, target: Target, most: int | None) -> Pairs:
+def _ranked(kind: GpuKind, problem: Problem, target: Target, most: int | None) -> Pairs:
     """The candidates of a kind, and of those whose candidates come with them, as estimated."""
     if kind.best is not None:
         return kind.best(problem, target, most)
@@ -41,7 +43,12 @@ def _ranked(kind: Kind, problem: Problem, target: Target, most: int | None) -> P
 
 def estimated_on_gpu(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
-    return kind_of(problem, schedule).cost(problem, schedule, target)
+    return kind_on_gpu(problem, schedule).cost(problem, schedule, target)
+
+
+def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
+    """The device limit or rule that a schedule of any kind breaks; empty if it breaks none."""
+    return broken_limit(problem, schedule, target, kind_on_gpu(problem, schedule).local)
 
 
 def gpu_schedule(problem: Problem, target: Target) -> Schedule:

@@ -14,12 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from mdtensor.lower.gpu.candidates.block_shapes import kept_order
-from mdtensor.lower.gpu.candidates.gpu_candidates import MOST_STEPS, most_items
-from mdtensor.lower.gpu.candidates.pointwise_candidates import leads_of
-from mdtensor.lower.gpu.cost.gpu_resources import REGISTERS
-from mdtensor.lower.gpu.space.gpu_kinds import PLANES, kinds_of
-from mdtensor.lower.gpu.space.open_choices import Choices
+from mdtensor.lower.gpu.base.block_shapes import kept_order
+from mdtensor.lower.gpu.base.device_limits import most_items
+from mdtensor.lower.gpu.base.gpu_kind import PLANES
+from mdtensor.lower.gpu.base.gpu_resources import REGISTERS
+from mdtensor.lower.gpu.base.open_choices import Choices
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import MOST_STEPS
+from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.gpu.streaming.pointwise_candidates import leads_of
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.declaration import Declaration, free_on
 from mdtensor.lower.schedule.default_schedule import combining_order

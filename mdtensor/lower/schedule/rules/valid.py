@@ -12,6 +12,7 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.simd_lanes import most_lanes
 from mdtensor.lower.schedule.declaration import changed
 from mdtensor.lower.schedule.machine_model import asm_of
+from mdtensor.lower.schedule.rules.bounds_rules import validate_bounds
 from mdtensor.lower.schedule.rules.register_blocking_rules import validate_resident
 from mdtensor.lower.schedule.rules.row_stores import (
     validate_peel,
@@ -155,8 +156,9 @@ def validate_accumulation(problem: Problem, schedule: Schedule) -> None:
 
 
 # Form comes first: what follows relies on it. Each lets pass what it does not concern.
+OF_FORM = (validate_form, validate_declared, validate_lanes)
 RULES = (
-    *(validate_form, validate_declared, validate_lanes, validate_staging, validate_work_items),
+    *(*OF_FORM, validate_staging, validate_work_items, validate_bounds),
     *(validate_resident, validate_scatter, validate_in_turn, validate_scan, validate_order),
     *(validate_peel, validate_transposed, validate_streaming),
     *(validate_accumulation, validate_scratch),

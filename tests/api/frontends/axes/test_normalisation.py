@@ -10,6 +10,7 @@ import scipy.special
 
 import mdtensor as mdt
 from mdtensor.errors import DTypeError
+from mdtensor.translate import reference
 
 SHAPES: list[tuple[tuple[int, ...], Any]] = [
     ((7,), -1),
@@ -42,6 +43,15 @@ def test_softmax_and_logsumexp(shape: tuple[int, ...], axis: Any, dtype: str) ->
         exact = scipy.special.logsumexp(x.astype("f8"), axis, keepdims=keepdims)
         assert np.shape(total) == np.shape(exact)
         np.testing.assert_allclose(total, exact, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (0,)])
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_no_elements(shape: tuple[int, ...], axis: int | None) -> None:
+    x = np.ones(shape, "f4")
+    assert mdt.softmax(x, axis).shape == shape
+    total = mdt.logsumexp(x, axis)
+    np.testing.assert_array_equal(total, np.full(x.sum(axis).shape, -np.inf, "f4"), strict=True)
 
 
 def test_infinite_elements() -> None:
@@ -77,3 +87,12 @@ def test_complex_numbers_are_refused() -> None:
 def test_eps_is_a_number() -> None:
     with pytest.raises(DTypeError, match=r"^eps is 'x', which is no number"):
         mdt.layer_norm([1.0, 2.0], eps="x")  # type: ignore[arg-type]
+
+
+def test_results_of_no_elements_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the interpreter computes")
+
+    monkeypatch.setattr(reference, "compute", refuse)
+    assert mdt.softmax(np.ones((0, 7)), 1).shape == (0, 7)
+    assert mdt.einsum("ij,jk->ik", np.ones((0, 7)), np.ones((7, 3))).shape == (0, 3)

@@ -113,5 +113,5 @@ def test_other_floats_are_rounded_to_16_bits_before_they_are_read() -> None:
 
 def test_types_without_a_common_one_are_refused() -> None:
     specs = [TensorSpec.of((4, 4), BFLOAT), TensorSpec.of((4, 4), "i4")]
-    with pytest.raises(DTypeError, match="bfloat16, int32 have no common type"):
+    with pytest.raises(DTypeError, match="bfloat16 and int32 have no common type"):
         prepare("ij,jk->ik", specs)

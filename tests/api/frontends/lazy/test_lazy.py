@@ -263,6 +263,11 @@ def test_other_functions() -> None:
     a = RNG.uniform(-2, 2, (3, 4))
     check(lambda u: np.clip(u, -1, 0.5), a)
     check(lambda u: np.clip(u, None, 0.5), a)
+    check(lambda u: np.clip(u, min=u - 1, max=0.5), a)
+    with pytest.raises(DTypeError, match="a_min and a_max, or min and max, and not both"):
+        np.clip(mdt.lazy(a), -1, 0.5, min=-1)
+    with pytest.raises(DTypeError, match=r"np.clip of lazy arrays: .* argument 'casting'"):
+        np.clip(mdt.lazy(a), -1, 0.5, casting="unsafe")
     check(lambda u: np.round(u, 1), a)
     check(np.round, np.array([5, 7]))
     check(lambda u: u.real + u.imag, a + 1j * a)

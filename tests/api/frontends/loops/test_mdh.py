@@ -289,7 +289,7 @@ def unknown_construct(x):
 
 def scattered(x, h):
     for i in range(len(x)):
-        h[x[i]] += 1
+        h[x[i]] = i
 
 
 def no_operator(M, w):
@@ -306,8 +306,8 @@ def not_injective(M, w):
 
 def unknown_bound(x, n):
     for i in range(len(x)):
-        for _ in range(n[i]):
-            x[i] += 1
+        for _ in range(x[i]):
+            n[i] += 1
 
 
 def last_iteration(M, x):
@@ -382,14 +382,18 @@ WRONG = [
     ),
     (unknown_end, (X,), "a while loop runs an unknown number of times"),
     (unknown_construct, (X,), "'with' cannot be traced"),
-    (scattered, (COUNTS, Y), "h is written at an index that is not affine"),
+    (
+        scattered,
+        (np.zeros(5000, int), Y),
+        "iterations of loop 'i' may write the same element of h, and the last would win",
+    ),
     (
         no_operator,
         (M, Y),
         "every iteration of loop 'k' writes the same element of w, and the last would win",
     ),
     (not_injective, (M, Y), "several iterations of loop 'i' write one element of w"),
-    (unknown_bound, (X, COUNTS), "the bound of a loop is not known before the loops run"),
+    (unknown_bound, (X, COUNTS), "a bound of a loop is no integer"),
     (last_iteration, (M, Y), "'t' is what the last iteration of loop 'k' left in it"),
     (
         running_sum,
@@ -440,11 +444,12 @@ def test_an_error_shows_line_caret_and_hint() -> None:
         mdh(unknown_bound)(X, COUNTS)
     line = unknown_bound.__code__.co_firstlineno + 2
     assert str(error.value) == (
-        "the bound of a loop is not known before the loops run\n"
-        "  for _ in range(n[i]):\n"
+        "a bound of a loop is no integer\n"
+        "  for _ in range(x[i]):\n"
         "           ^\n"
         f"  {__file__}:{line}, in unknown_bound\n"
-        "  hint: bounds are integers from arguments and shapes, or sums of outer loops' variables"
+        "  hint: bounds are integers from arguments and shapes, sums of outer loops' variables, or"
+        " elements of arrays of integers"
     )
 
 

@@ -52,19 +52,23 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       }
       // stage S1
       #pragma clang loop vectorize(disable)
-      for (long q_k = t_k; q_k + 8 <= e_k + 7; q_k += 8) {
-        const long k_k = (-t_k + q_k) / (8);
+      for (long band_j = t_j; band_j + 8 <= e_j + 7; band_j += 8) {
+        const long bound_j = (band_j + 8 < e_j ? band_j + 8 : e_j);
         #pragma clang loop vectorize(disable)
-        for (long q_j = t_j; q_j < e_j; q_j++) {
-          if (q_k + 8 <= e_k) {
-            const float4 s0_0 = vload4(0, I1 + q_k + 21*q_j);
-            vstore4(s0_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k);
-            const float4 s4_0 = vload4(0, I1 + q_k + 21*q_j + 4);
-            vstore4(s4_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k + 4);
-          } else {
-            #pragma clang loop vectorize(disable)
-            for (long u_k = 0; u_k < -q_k + e_k; u_k++) {
-              S1[u_k - 8*t_j + 8*q_j + 32*k_k] = I1[u_k + q_k + 21*q_j];
+        for (long q_k = t_k; q_k + 8 <= e_k + 7; q_k += 8) {
+          const long k_k = (-t_k + q_k) / (8);
+          #pragma clang loop vectorize(disable)
+          for (long q_j = band_j; q_j < bound_j; q_j++) {
+            if (q_k + 8 <= e_k) {
+              const float4 s0_0 = vload4(0, I1 + q_k + 21*q_j);
+              vstore4(s0_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k);
+              const float4 s4_0 = vload4(0, I1 + q_k + 21*q_j + 4);
+              vstore4(s4_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k + 4);
+            } else {
+              #pragma clang loop vectorize(disable)
+              for (long u_k = 0; u_k < -q_k + e_k; u_k++) {
+                S1[u_k - 8*t_j + 8*q_j + 32*k_k] = I1[u_k + q_k + 21*q_j];
+              }
             }
           }
         }

@@ -12,7 +12,7 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.base import index_width
 from mdtensor.lower.codegen.base.index_width import have_narrow_indices
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.search.candidates import ranked

@@ -10,7 +10,7 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.base.source_layout import places_as_source
-from mdtensor.lower.gpu.cost.gpu_resources import tile_elements
+from mdtensor.lower.gpu.base.gpu_resources import tile_elements
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of

@@ -13,9 +13,9 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.ir.group_statements import AwaitCluster, BeginCluster, MeetCluster
 from mdtensor.lower.ir.statements import Allocate
+from mdtensor.lower.lowering import lowered
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.codegen.groups import test_last_block_reduction as last
 

@@ -12,9 +12,9 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.ir.group_statements import Arrive
 from mdtensor.lower.ir.statements import Allocate
+from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import Case, dense_layer, einsum, gpu, largest, matmul
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case

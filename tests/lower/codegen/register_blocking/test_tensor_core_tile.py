@@ -10,9 +10,10 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.gpu_candidates import ranked_on_gpu
-from mdtensor.lower.gpu.space.gpu_kinds import MATRICES, kinds_of
+from mdtensor.lower.gpu.base.gpu_kind import MATRICES
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
 from tests.kernels.nvrtc_compiler import compiled

@@ -12,7 +12,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.kernels.kernel_cases import compositions, gpu, prefix_sums

@@ -10,9 +10,9 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.codegen.base.partial_results import partials_of
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.codegen.scan.serial_scan import taken_over
 from mdtensor.lower.ir.statements import Comment, indented
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.reference import run

@@ -9,7 +9,7 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.scatter_candidates import scatter_candidates
+from mdtensor.lower.gpu.scatter.scatter_candidates import scatter_candidates
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule

@@ -10,8 +10,8 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.streaming.planes import plane_dim, planes_of
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.gpu.streaming.planes import plane_dim, planes_of
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule

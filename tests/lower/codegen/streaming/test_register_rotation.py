@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdtensor.lower.codegen.streaming.register_rotation import handed_on, of_first_block
+from mdtensor.lower.gpu.streaming.register_rotation import handed_on, of_first_block
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.statements import Let, Set
 from mdtensor.lower.ir.values import Load, Ref

@@ -9,9 +9,9 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.streaming.streamed_output import lengths_of_runs, runs_of
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
-from mdtensor.lower.gpu.cost.gpu_resources import local_bytes
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.gpu.streaming.plane_resources import streamed_bytes
+from mdtensor.lower.gpu.streaming.streamed_output import lengths_of_runs, runs_of
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 from tests.kernels.nvrtc_compiler import compiled
@@ -41,7 +41,9 @@ def test_as_many_runs_leave_as_planes_come(stages: int, runs: int) -> None:
     assert text.count("bulk.wait_group 0;") == 1
     assert text.count("cp.async.bulk.global.shared") == 2
     assert f"if ({runs} <= out)" in text
-    held = local_bytes(PROBLEM, schedule) - local_bytes(PROBLEM, replace(schedule, results=""))
+    held = streamed_bytes(PROBLEM, schedule) - streamed_bytes(
+        PROBLEM, replace(schedule, results="")
+    )
     assert held == runs * (4 * 64 + 32) * 4
 
 

@@ -13,7 +13,7 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.lowering import lowered
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.codegen.tma.tma_convolutions import CASES
 

@@ -17,8 +17,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.tma_candidates import bulk_blocked
+from mdtensor.lower.gpu.tma.tma_candidates import bulk_blocked
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from tests.kernels.kernel_cases import einsum, matmul

@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_dims
-from mdtensor.lower.gpu.candidates.tma_candidates import bulk_blocked, spreads
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_dims
+from mdtensor.lower.gpu.tma.tma_candidates import bulk_blocked, spreads
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.lower.schedule.schedule import Schedule

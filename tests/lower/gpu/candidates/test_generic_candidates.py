@@ -11,7 +11,7 @@ from mdtensor.api.engine.generic_selection import launch_sizes, without_parts
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates, in_parts
+from mdtensor.lower.gpu.space.generic_candidates import general_candidates, in_parts
 from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom

@@ -9,19 +9,19 @@ import pytest
 
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.gpu.candidates.block_shapes import Blocks, blocked, sides_of
-from mdtensor.lower.gpu.candidates.gpu_candidates import (
+from mdtensor.lower.gpu.base.block_shapes import Blocks, blocked, sides_of
+from mdtensor.lower.gpu.base.gpu_cost import gpu_estimate, least_seconds
+from mdtensor.lower.gpu.base.gpu_resources import local_bytes, registers_of
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import (
     all_blocks,
     gpu_candidates,
-    misfit,
     most_parts,
     of_block,
     ranked_on_gpu,
 )
-from mdtensor.lower.gpu.candidates.lower_bound import LeastOfBlocks
-from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate, least_seconds
-from mdtensor.lower.gpu.cost.gpu_resources import local_bytes, registers_of
+from mdtensor.lower.gpu.register_blocking.lower_bound import LeastOfBlocks
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER
 from mdtensor.lower.search.candidates import ranked

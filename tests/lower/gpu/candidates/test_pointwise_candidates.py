@@ -9,9 +9,9 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.streaming.planes import planes_of
-from mdtensor.lower.gpu.candidates.plane_candidates import STORED, plane_candidates
-from mdtensor.lower.gpu.candidates.pointwise_candidates import point_candidates
+from mdtensor.lower.gpu.streaming.plane_candidates import STORED, plane_candidates
+from mdtensor.lower.gpu.streaming.planes import planes_of
+from mdtensor.lower.gpu.streaming.pointwise_candidates import point_candidates
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import MOST_STAGES
 from mdtensor.lower.schedule.tiling import tilings_of

@@ -9,7 +9,7 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.scan_candidates import scan_candidates, scan_estimate
+from mdtensor.lower.gpu.scan.scan_candidates import scan_candidates, scan_estimate
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from mdtensor.lower.gpu.candidates.block_shapes import Blocks
-from mdtensor.lower.gpu.candidates.gpu_candidates import gpu_candidates, misfit, ranked_on_gpu
-from mdtensor.lower.gpu.candidates.source_layout_candidates import by_steps_of_source
-from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate
-from mdtensor.lower.gpu.cost.gpu_resources import read_by_steps, registers_of
+from mdtensor.lower.gpu.base.block_shapes import Blocks
+from mdtensor.lower.gpu.base.gpu_cost import gpu_estimate
+from mdtensor.lower.gpu.base.gpu_resources import read_by_steps, registers_of
+from mdtensor.lower.gpu.register_blocking.gpu_candidates import gpu_candidates, ranked_on_gpu
+from mdtensor.lower.gpu.register_blocking.source_layout_candidates import by_steps_of_source
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec

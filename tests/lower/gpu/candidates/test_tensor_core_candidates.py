@@ -8,9 +8,9 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_candidates, matrix_dims
-from mdtensor.lower.gpu.cost.tensor_core_cost import matrix_bytes
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_candidates, matrix_dims
+from mdtensor.lower.gpu.tensor_cores.tensor_core_cost import matrix_bytes
 from mdtensor.lower.search.candidates import ranked
 from tests.lower.gpu.candidates.test_gpu_candidates import problem_of
 from tests.targets import H200

@@ -9,12 +9,12 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.register_blocking.tensor_core_tile import rows_of
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_dims
-from mdtensor.lower.gpu.candidates.tma_candidates import bulk_candidates, shared_blocks, spreads
-from mdtensor.lower.gpu.cost.gpu_resources import local_bytes
-from mdtensor.lower.gpu.cost.tma_cost import bulk_bytes, bulk_estimate
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_dims
+from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import rows_of
+from mdtensor.lower.gpu.tma.tma_candidates import bulk_candidates, shared_blocks, spreads
+from mdtensor.lower.gpu.tma.tma_cost import bulk_bytes, bulk_estimate
+from mdtensor.lower.gpu.tma.tma_kind import BULK_KIND
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
@@ -74,7 +74,7 @@ def test_a_search_rejects_none_of_them():
     for schedule in bulk_candidates(problem, device):
         assert misfit(problem, schedule, device) == ""
         pool = program_of(problem, schedule, CUDA, only_aligned=True).entries[0].pool
-        assert pool <= bulk_bytes(problem, schedule) == local_bytes(problem, schedule)
+        assert pool <= bulk_bytes(problem, schedule) == BULK_KIND.local(problem, schedule)
     assert "fits_local_memory" in misfit(problem, schedule, HOPPER)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdtensor.lower.gpu.cost.gpu_resources import held_by, local_bytes, registers_of, tile_elements
+from mdtensor.lower.gpu.base.gpu_resources import held_by, local_bytes, registers_of, tile_elements
 from mdtensor.lower.schedule.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mdtensor.autotune.space.space import Space
-from mdtensor.lower.gpu.candidates.block_shapes import blocked
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
+from mdtensor.lower.gpu.base.block_shapes import blocked
 from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.gpu.space.gpu_ranking import misfit
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule

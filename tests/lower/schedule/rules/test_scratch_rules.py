@@ -13,8 +13,8 @@ import pytest
 
 from mdtensor.autotune.space.space import Space
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.cpu.cpu_configurations import schedule_on_cpu
+from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.scratch_memory import operand_bytes

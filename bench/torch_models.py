@@ -1,0 +1,136 @@
+"""Modules by `torch.compile(backend="mdtensor")` beside eager and inductor, by turns.
+
+`python -m bench.torch_models [--tune SECONDS] [--only NAME]` needs torch. It prints milliseconds
+of forward passes and of training steps, errors of results or gradients beside float64, and the
+share of our kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+import bench.machine as machines
+import mdtensor as mdt
+import mdtensor.torch
+from bench.torch_networks import NETWORKS
+
+# Rounds by turns and calls in each, of networks whose calls take milliseconds; and the seconds
+# after which those of larger ones come to an end, with the rounds that they have at least.
+ROUNDS, CALLS, LONGEST_S, LEAST_ROUNDS = 15, 5, 20.0, 5
+# Calls before: our steps and graphs are timed meanwhile.
+WARM_CALLS, WARM_S, LEAST_CALLS = 60, 10.0, 25
+
+
+def by_turns(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """The median milliseconds of each way; all take turns, each in a run of its own."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    started = time.perf_counter()
+    for number in range(ROUNDS):
+        for name, way in ways.items():
+            way()  # threads of the other libraries go to sleep meanwhile
+            begin, calls = time.perf_counter(), 0
+            while calls < CALLS and (not calls or time.perf_counter() - begin < 0.5):
+                way()
+                calls += 1
+            taken[name].append((time.perf_counter() - begin) / calls)
+        if number + 1 >= LEAST_ROUNDS and time.perf_counter() - started > LONGEST_S:
+            break
+    return {name: 1e3 * statistics.median(each) for name, each in taken.items()}
+
+
+def warmed(run: Callable[[], Any]) -> None:
+    """Calls until what is timed in calls has been timed."""
+    begin = time.perf_counter()
+    for number in range(WARM_CALLS):
+        run()
+        if number + 1 >= LEAST_CALLS and time.perf_counter() - begin > WARM_S:
+            break
+
+
+def error(found: Any, due: Any) -> float:
+    return ((found.double() - due).abs().max() / due.abs().max()).item()
+
+
+def error_of_gradients(model: Any, wide: Any) -> float:
+    """The largest of all parameters' gradients, of those of one network beside float64's."""
+    pairs = zip(model.parameters(), wide.parameters(), strict=True)
+    return max(error(one.grad, due.grad) for one, due in pairs)
+
+
+def measured(name: str, tuned: float) -> None:
+    make, inputs = NETWORKS[name]
+    torch.manual_seed(0)
+    model, x = make(), inputs()
+    wide = copy.deepcopy(model).double()
+    compiled = {
+        "eager": model,
+        "inductor": torch.compile(model),
+        "mdtensor": torch.compile(model, backend="mdtensor"),
+    }
+
+    def forward(way: Any) -> Any:
+        return way(x)
+
+    def step(way: Any) -> Any:
+        model.zero_grad()
+        loss = way(x).square().mean()
+        loss.backward()
+        return loss
+
+    given = x.double() if x.is_floating_point() else x
+
+    for mode in ("forward", "training"):
+        model.train(mode == "training")
+        wide.train(mode == "training")
+        is_training = mode == "training"
+        with torch.set_grad_enabled(is_training):
+            run = step if is_training else forward
+            for way in compiled.values():
+                warmed(partial(run, way))
+            if tuned:
+                with mdt.tuning("record") as seen:
+                    run(compiled["mdtensor"])
+                print(mdt.tune(seen, budget=tuned, quiet=True).summary())
+                warmed(partial(run, compiled["mdtensor"]))
+            found = by_turns({n: partial(run, way) for n, way in compiled.items()})
+            if is_training:
+                step(compiled["mdtensor"])
+                wide(given).square().mean().backward()
+                off = error_of_gradients(model, wide)
+                wide.zero_grad()
+            else:
+                off = error(compiled["mdtensor"](x), wide(given))
+            report = mdtensor.torch.report(run, compiled["mdtensor"])
+        times = ", ".join(f"{way} {each:.3f}" for way, each in found.items())
+        ratios = ", ".join(
+            f"{found[way] / found['mdtensor']:.2f} of {way}" for way in ("eager", "inductor")
+        )
+        share = f"{100 * report.share_of_ours:.0f} % in our kernels"
+        print(f"{name}, {mode}: ms {times}; as fast as {ratios}; {share}; error {off:.1e}")
+        print(report, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tune", type=float, default=0.0, help="seconds for each model and mode")
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    print(f"python -m bench.torch_models, {machines.now()}, {machines.processor()}")
+    print(f"torch {torch.__version__}, mdtensor {mdt.__version__}, commit {machines.commit()}")
+    print(f"{torch.get_num_threads()} threads; load {os.getloadavg()[0]:.1f}", flush=True)
+    for name in NETWORKS:
+        if given.only in name:
+            measured(name, given.tune)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Graphs of torch.compile whose nodes mdtensor computes by plans."""

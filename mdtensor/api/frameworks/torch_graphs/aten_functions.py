@@ -1,0 +1,352 @@
+"""Functions of torch's graphs that combine elements: products, convolutions, reductions.
+
+Each is said by front ends, of lazy arrays: what they become, and how they join what stands around
+them, follows from there. Names are those of ATen without the words of its overloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array
+from mdtensor.api.frameworks.call_text import pullback_text, run
+from mdtensor.api.frameworks.front_end_texts import conv_text, layout_of
+from mdtensor.api.frontends.axes.pooling import avg_pool, max_pool
+from mdtensor.api.frontends.convolution import conv
+from mdtensor.api.frontends.lazy.lazy import lazy
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+
+Value = Any
+"""A lazy array, or an array of NumPy's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A function of values, and which elementwise functions may be computed in its kernels.
+
+    `before` are those of its operands, `behind` those of its one result.
+    """
+
+    function: Callable[..., Any]
+    before: bool = False
+    behind: bool = True
+
+
+def _computed(value: LazyArray) -> LazyArray:
+    """The value as an array that is computed now, for several who read it."""
+    return lazy(value.evaluate())
+
+
+def _mm(a: Value, b: Value) -> LazyArray:
+    return lazy(a) @ lazy(b)
+
+
+def _addmm(added: Value, a: Value, b: Value, *, beta: float = 1, alpha: float = 1) -> LazyArray:
+    product = lazy(a) @ lazy(b)
+    if beta == 0:
+        return product * alpha
+    return product * alpha + lazy(added) * beta if (alpha, beta) != (1, 1) else product + added
+
+
+def _dot(a: Value, b: Value) -> LazyArray:
+    return (lazy(a) * lazy(b)).sum()
+
+
+def _convolution(
+    img: Value,
+    flt: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *others: Value,
+    epilogue: Callable[..., Any] | None = None,
+) -> Array:
+    return conv(
+        img,
+        flt,
+        *others,
+        bias=bias,
+        stride=tuple(stride),
+        padding=tuple(padding),
+        dilation=tuple(dilation),
+        groups=groups,
+        layout=layout_of(img.ndim, transposed),
+        transposed=transposed,
+        output_padding=tuple(output_padding),
+        epilogue=epilogue,
+    )
+
+
+def _convolution_backward(
+    grad: Value,
+    img: Value,
+    flt: Value,
+    bias_shape: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    text = conv_text(
+        bias=False,
+        stride=list(stride),
+        padding=list(padding),
+        dilation=list(dilation),
+        groups=groups,
+        layout=layout_of(img.ndim, transposed),
+        transposed=transposed,
+        output_padding=list(output_padding),
+    )
+    found: list[Value | None] = [None, None, None]
+    for n in range(2):
+        if wanted[n]:
+            found[n] = run(pullback_text(text, 2, [n], [0], results=False), img, flt, grad)
+    if wanted[2]:
+        found[2] = lazy(grad).sum((0, *range(2, grad.ndim)))
+    return tuple(found)
+
+
+def _axes(dims: Any) -> Any:
+    """NumPy's axes for torch's dims; no dims are all."""
+    if dims is None or isinstance(dims, int):
+        return dims
+    return tuple(dims) or None
+
+
+def _sum(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> LazyArray:
+    _check_no_dtype(dtype)
+    return lazy(x).sum(_axes(dim), keepdims=keepdim)
+
+
+def _mean(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> LazyArray:
+    _check_no_dtype(dtype)
+    return lazy(x).mean(_axes(dim), keepdims=keepdim)
+
+
+def _check_no_dtype(dtype: Any) -> None:
+    if dtype is not None:
+        raise TranslationError("a reduction in another type is torch's")
+
+
+def _amax(x: Value, dim: Any = (), keepdim: bool = False) -> LazyArray:
+    return lazy(x).max(_axes(dim), keepdims=keepdim)
+
+
+def _amin(x: Value, dim: Any = (), keepdim: bool = False) -> LazyArray:
+    return lazy(x).min(_axes(dim), keepdims=keepdim)
+
+
+def _cumsum(x: Value, dim: int, *, dtype: Any = None) -> LazyArray:
+    _check_no_dtype(dtype)
+    return lazy(x).cumsum(dim)
+
+
+def _softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
+    powers = np.exp(lazy(x) - lazy(x).max(dim, keepdims=True))
+    return powers / powers.sum(dim, keepdims=True)
+
+
+def _log_softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
+    shifted = lazy(x) - lazy(x).max(dim, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(dim, keepdims=True))
+
+
+def _logsumexp(x: Value, dim: Any, keepdim: bool = False) -> LazyArray:
+    axes, elements = _axes(dim), lazy(x)
+    largest = elements.max(axes, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    found: Any = np.log(np.exp(elements - shift).sum(axes, keepdims=True)) + shift
+    every = tuple(range(elements.ndim)) if axes is None else axes
+    return found if keepdim else np.squeeze(found, every)
+
+
+def _softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
+    weighted = lazy(grad) * lazy(y)
+    return weighted - lazy(y) * weighted.sum(dim, keepdims=True)
+
+
+def _log_softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
+    return lazy(grad) - np.exp(lazy(y)) * lazy(grad).sum(dim, keepdims=True)
+
+
+def _layer_norm(
+    x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[LazyArray, ...]:
+    elements, axes = lazy(x), tuple(range(-len(shape), 0))
+    mean = _computed(elements.mean(axes, keepdims=True))
+    distances = elements - mean
+    scale = _computed(1 / np.sqrt(np.square(distances).mean(axes, keepdims=True) + eps))
+    value = distances * scale
+    value = value if weight is None else value * lazy(weight)
+    return value if bias is None else value + lazy(bias), mean, scale
+
+
+def _layer_norm_backward(
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    scale: Value,
+    weight: Value | None,
+    bias: Value | None,
+    wanted: Sequence[bool],
+) -> tuple[LazyArray | None, ...]:
+    elements, cotangent = (lazy(x) - lazy(mean)) * lazy(scale), lazy(grad)
+    axes = tuple(range(-len(shape), 0))
+    rows = tuple(range(elements.ndim - len(shape)))
+    inner = cotangent if weight is None else cotangent * lazy(weight)
+    along = inner - inner.mean(axes, keepdims=True)
+    along = along - elements * (inner * elements).mean(axes, keepdims=True)
+    return (
+        lazy(scale) * along if wanted[0] else None,
+        (cotangent * elements).sum(rows) if wanted[1] else None,
+        cotangent.sum(rows) if wanted[2] else None,
+    )
+
+
+def _of_channels(x: LazyArray, value: Value) -> LazyArray:
+    """A value for each channel, which is the second axis, beside the elements."""
+    return lazy(value)[(slice(None), *[None] * (x.ndim - 2))]
+
+
+def _normalised(
+    x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Any
+) -> LazyArray:
+    elements = lazy(x)
+    value = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
+    value = value if weight is None else value * _of_channels(elements, weight)
+    return value if bias is None else value + _of_channels(elements, bias)
+
+
+def _batch_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    old_mean: Value,
+    old_variance: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[LazyArray, ...]:
+    if not training:
+        raise TranslationError("statistics that were kept are the other function's")
+    elements = lazy(x)
+    axes = (0, *range(2, elements.ndim))
+    count = elements.size // elements.shape[1]
+    mean = _computed(elements.mean(axes))
+    distances = elements - _of_channels(elements, mean)
+    variance = _computed(np.square(distances).mean(axes))
+    scale = _computed(1 / np.sqrt(variance + eps))
+    unbiased = variance * (count / max(count - 1, 1))
+    return (
+        _normalised(x, weight, bias, mean, scale),
+        mean,
+        scale,
+        lazy(old_mean) * (1 - momentum) + mean * momentum,
+        lazy(old_variance) * (1 - momentum) + unbiased * momentum,
+    )
+
+
+def _batch_norm_backward(
+    grad: Value,
+    x: Value,
+    weight: Value | None,
+    old_mean: Value,
+    old_variance: Value,
+    mean: Value,
+    scale: Value,
+    training: bool,
+    eps: float,
+    wanted: Sequence[bool],
+) -> tuple[LazyArray | None, ...]:
+    if not training:
+        raise TranslationError("gradients by statistics that were kept are torch's")
+    elements, cotangent = lazy(x), lazy(grad)
+    axes = (0, *range(2, elements.ndim))
+    each = elements.shape[1] / elements.size
+    distances = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
+    for_bias = _computed(cotangent.sum(axes))
+    for_weight = _computed((cotangent * distances).sum(axes))
+    along = cotangent - _of_channels(elements, for_bias * each)
+    along = along - distances * _of_channels(elements, for_weight * each)
+    factor = lazy(scale) if weight is None else lazy(scale) * lazy(weight)
+    by_image = along * _of_channels(elements, factor) if wanted[0] else None
+    return by_image, for_weight if wanted[1] else None, for_bias if wanted[2] else None
+
+
+def _max_pool(
+    x: Value,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+) -> tuple[Array]:
+    if ceil_mode or any(step != 1 for step in _pair(dilation)) or any(_pair(padding)):
+        raise TranslationError("windows that reach outside, or have gaps, are torch's")
+    return (max_pool(x, _pair(window), stride=_pair(stride) or None),)
+
+
+def _avg_pool(
+    x: Value,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
+    if ceil_mode or divisor_override or any(_pair(padding)):
+        raise TranslationError("windows that reach outside, or have a divisor, are torch's")
+    return avg_pool(x, _pair(window), stride=_pair(stride) or None)
+
+
+def _pair(given: Any) -> tuple[int, ...]:
+    """Numbers for both axes, where one stands for both."""
+    listed = (given,) if isinstance(given, int) else tuple(given)
+    return listed * 2 if len(listed) == 1 else listed
+
+
+PRODUCTS: Mapping[str, Meaning] = {
+    "mm": Meaning(_mm),
+    "bmm": Meaning(_mm),
+    "mv": Meaning(_mm),
+    "dot": Meaning(_dot),
+    "addmm": Meaning(_addmm),
+    "addmv": Meaning(_addmm),
+    "baddbmm": Meaning(_addmm),
+}
+CONVOLUTION = "convolution"
+FUNCTIONS: Mapping[str, Meaning] = {
+    **PRODUCTS,
+    CONVOLUTION: Meaning(_convolution),
+    "convolution_backward": Meaning(_convolution_backward, behind=False),
+    "sum": Meaning(_sum, before=True),
+    "mean": Meaning(_mean, before=True),
+    "amax": Meaning(_amax, before=True),
+    "amin": Meaning(_amin, before=True),
+    "cumsum": Meaning(_cumsum, behind=False),
+    "logsumexp": Meaning(_logsumexp, before=True),
+    "_softmax": Meaning(_softmax, before=True),
+    "_log_softmax": Meaning(_log_softmax, before=True),
+    "_softmax_backward_data": Meaning(_softmax_backward, before=True),
+    "_log_softmax_backward_data": Meaning(_log_softmax_backward, before=True),
+    "native_layer_norm": Meaning(_layer_norm, behind=False),
+    "native_layer_norm_backward": Meaning(_layer_norm_backward, behind=False),
+    "_native_batch_norm_legit_functional": Meaning(_batch_norm, behind=False),
+    "native_batch_norm_backward": Meaning(_batch_norm_backward, behind=False),
+    "max_pool2d_with_indices": Meaning(_max_pool, behind=False),
+    "avg_pool2d": Meaning(_avg_pool, behind=False),
+}

@@ -1,0 +1,179 @@
+"""CallGroup: calls of torch's functions that are computed together, as a function of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.frameworks.call_text import run
+from mdtensor.api.frameworks.torch_graphs.aten_elements import ELEMENTWISE, Elementwise, Place
+from mdtensor.api.frameworks.torch_graphs.aten_functions import CONVOLUTION, FUNCTIONS
+from mdtensor.api.frameworks.torch_graphs.joined_calls import joined
+from mdtensor.api.frameworks.torch_graphs.node_facts import BY_TEXT
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy, elementwise
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.scalar import Expr
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A value of a group: that of a call, or one of several."""
+
+    call: int
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand of a group: one of the tensors that it reads, with its axes otherwise.
+
+    `steps` are transpositions, as tuples of axes behind "transpose", shapes behind "reshape", and
+    parts of an axis behind "narrow": the axis, where the part begins, where it ends.
+    """
+
+    tensor: int
+    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def of(self, array: Array) -> Array:
+        """The operand, in the array's memory."""
+        for name, numbers in self.steps:
+            if name == "narrow":
+                axis, begin, end = numbers
+                array = array[(slice(None),) * axis + (slice(begin, end),)]
+            else:
+                array = getattr(array, name)(numbers)
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of one of torch's functions.
+
+    `name` is ATen's without the word of an overload; `arguments` and `named` are torch's, with a
+    Place for each operand of the group and a Result for what an earlier call gave. `dtype` is that
+    of the result, the first one where there are several.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...]
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class CallGroup:
+    """Calls in order, on operands that are views of tensors; `results` are what others read."""
+
+    operands: tuple[View, ...]
+    calls: tuple[Call, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def label(self) -> str:
+        """The names of the functions."""
+        return " + ".join(call.name.strip("_") for call in self.calls)
+
+    def __call__(self, *operands: Array) -> tuple[Array, ...]:
+        """The results, by calls of mdtensor."""
+        if self.calls[0].name == CONVOLUTION and len(self.calls) > 1:
+            return (self._convolved(operands),)
+        values: list[Any] = []
+
+        def filled(value: Any) -> Any:
+            if isinstance(value, Place):
+                return operands[value.number]
+            if isinstance(value, Result):
+                found = values[value.call]
+                return found if value.number is None else found[value.number]
+            return value
+
+        for call in self.calls:
+            given = tuple(map(filled, call.arguments))
+            values.append(_value(call, given, {name: filled(v) for name, v in call.named}))
+        return tuple(_array(filled(result)) for result in self.results)
+
+    def _convolved(self, operands: Sequence[Array]) -> Array:
+        """A convolution and the elementwise functions of its result, which are its epilogue."""
+        convolution, *behind = self.calls
+        read = [v for call in behind for v in (*call.arguments, *(v for _, v in call.named))]
+        places = tuple(dict.fromkeys(v.number for v in read if isinstance(v, Place)))
+        given = [operands[v.number] if isinstance(v, Place) else v for v in convolution.arguments]
+        others = [operands[n] for n in places]
+        finish = _finish(behind, places)
+        return FUNCTIONS[CONVOLUTION].function(*given, *others, epilogue=finish)
+
+    def computation(self, specs: Sequence[TensorSpec]) -> Computation:
+        """The computation of the results, on operands of these specs.
+
+        Raises what front ends raise, and TranslationError for what is more than kernels.
+        """
+        return joined(self, tuple(specs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """Elementwise functions of a result and of elements at its place, one after the other.
+
+    Behind each are the numbers of its operands: the result is 0, then come the other elements,
+    then what the functions give.
+    """
+
+    functions: tuple[tuple[Elementwise, tuple[int, ...]], ...]
+
+    def __call__(self, *elements: Expr) -> Expr:
+        values = elements
+        for function, numbers in self.functions:
+            values = (*values, function(*[values[n] for n in numbers]))
+        return values[-1]
+
+
+def _finish(calls: Sequence[Call], places: Sequence[int]) -> _Finish:
+    """The functions of calls that read a result, and operands at these places."""
+    functions: list[tuple[Elementwise, tuple[int, ...]]] = []
+    for call in calls:
+        operands, function = _elementwise(call)
+        numbers = [
+            1 + places.index(each.number)
+            if isinstance(each, Place)
+            else each.call + (len(places) if each.call else 0)
+            for each in operands
+        ]
+        functions.append((function, tuple(numbers)))
+    return _Finish(tuple(functions))
+
+
+def _elementwise(call: Call) -> tuple[list[Any], Elementwise]:
+    """The operands of an elementwise call, and what it is a function of."""
+    operands: list[Any] = []
+
+    def placed(value: Any) -> Any:
+        if not isinstance(value, Place | Result | LazyArray | np.ndarray):
+            return value
+        operands.append(value)
+        return Place(len(operands) - 1)
+
+    arguments = tuple(map(placed, call.arguments))
+    named = tuple((name, placed(value)) for name, value in call.named)
+    return operands, Elementwise(call.name, arguments, named, call.dtype)
+
+
+def _value(call: Call, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    if call.name == BY_TEXT:
+        return run(*given)
+    if call.name in ELEMENTWISE:
+        operands, function = _elementwise(Call(call.name, given, tuple(named.items()), call.dtype))
+        return elementwise(function, *map(as_lazy, operands))
+    return FUNCTIONS[call.name].function(*given, **named)
+
+
+def _array(value: Any) -> Array:
+    if value is None:
+        raise TranslationError("a result was not asked for when it was computed")
+    return value.evaluate() if isinstance(value, LazyArray) else value

@@ -1,0 +1,240 @@
+"""A graph of torch's with the steps that mdtensor plans in the place of its nodes."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.frameworks.torch_graphs.aten_elements import ELEMENTWISE
+from mdtensor.api.frameworks.torch_graphs.aten_functions import FUNCTIONS
+from mdtensor.api.frameworks.torch_graphs.buffer_lifetimes import Lifetime, numbered_buffers, reach
+from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls, planned_calls
+from mdtensor.api.frameworks.torch_graphs.graph_trials import GraphTrials
+from mdtensor.api.frameworks.torch_graphs.node_facts import Node, name_of
+from mdtensor.api.frameworks.torch_graphs.planned_step import Buffers, PlannedStep
+
+Graph = Any
+
+_ROOT = re.compile(r"^L\['\w+'\]\.?")  # how Dynamo names the module whose function it traces
+_MOST_BUFFERS = 4  # sets of them, for runs at the same time
+_VIEWS = frozenset(
+    (
+        *("t", "transpose", "permute", "view", "_unsafe_view", "unsqueeze", "squeeze", "detach"),
+        *("alias", "expand", "select", "slice", "split", "split_with_sizes", "unbind"),
+    )
+)
+# Functions of torch's whose results have memory of their own, besides those that have a meaning.
+_NEW_MEMORY = frozenset(
+    (
+        *("_scaled_dot_product_flash_attention_for_cpu", "cat", "embedding", "nll_loss_forward"),
+        *("_scaled_dot_product_flash_attention_for_cpu_backward", "nll_loss_backward"),
+        *("max_pool2d_with_indices_backward", "avg_pool2d_backward", "embedding_dense_backward"),
+        *("_adaptive_avg_pool2d", "upsample_nearest2d", "upsample_nearest2d_backward"),
+    )
+)
+
+
+class CompiledGraph:
+    """A graph that runs planned steps in the place of nodes, and torch's functions for the rest.
+
+    `steps` are in order; `refused` says why nodes whose functions are known stay torch's.
+    """
+
+    def __init__(self, module: Any, name: str = "graph") -> None:
+        self.name = name
+        self.steps: list[PlannedStep] = []
+        self.module: Any = None
+        graph = module.graph
+        planned, self.refused = planned_calls(list(graph.nodes))
+        self._count = 0
+        self._trials, self._tried, self._is_torchs = GraphTrials(), -1, False
+        self._by_torch = _as_it_is(module)
+        self._free: list[Buffers] = []
+        self._forward = self._rewritten(module, planned)
+        invalidation.when_cleared(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results of the graph."""
+        buffers = self._free.pop() if self._free else [None] * self._count
+        timed = timers.get()
+        if timed is not None:
+            results = timed(self)(buffers, *arguments)
+        elif self._trials.is_over and self._generation() == self._tried:
+            results = self._run(buffers, arguments)
+        else:
+            results = self._tried_out(buffers, arguments)
+        if len(self._free) < _MOST_BUFFERS:
+            self._free.append(buffers)
+        return results
+
+    def _tried_out(self, buffers: Buffers, arguments: Sequence[Any]) -> Any:
+        """The results, by the way that is to be timed next."""
+        before = self._generation()
+        if before != self._tried:
+            self._trials.begin_again()
+            self._tried = before
+        way = self._trials.way
+        self._go(way)
+        begin = time.perf_counter()
+        results = self._run(buffers, arguments)
+        seconds = time.perf_counter() - begin
+        if self._generation() == before:  # else steps were timed meanwhile
+            self._trials.took(way, seconds)
+            if self._trials.is_over:
+                self._go(self._trials.way)
+        return results
+
+    def _run(self, buffers: Buffers, arguments: Sequence[Any]) -> Any:
+        if self._is_torchs and not invalidation.watchers:
+            return self._by_torch(*arguments)
+        return self._forward(buffers, *arguments)
+
+    def forget(self) -> None:
+        """Has the ways tried again: better kernels may exist."""
+        self._tried = -1
+
+    def _go(self, way: bool | None) -> None:
+        self._is_torchs = way is False
+        for step in self.steps:
+            step.by = way
+
+    def _generation(self) -> int:
+        """A number that grows with each step whose kernels are timed."""
+        return sum([step.generation for step in self.steps])
+
+    def _rewritten(self, module: Any, planned: Sequence[PlannedCalls]) -> Callable[..., Any]:
+        fx = importlib.import_module("torch.fx")
+        graph = module.graph
+        first = next(iter(graph.nodes))
+        with graph.inserting_before(first):
+            buffers = graph.placeholder("buffers")
+        self.steps = [
+            PlannedStep(each, _by_torch(fx, module, each), layers_of(each.nodes))
+            for each in planned
+        ]
+        replaced: dict[Node, Node] = {}
+        for each, step in zip(planned, self.steps, strict=True):
+            sources = [replaced.get(node, node) for node in each.sources]
+            replaced |= _replaced(graph, each, step, (buffers, *sources))
+        graph.eliminate_dead_code()
+        graph.lint()
+        numbers = _buffers_of(list(graph.nodes))
+        for step in self.steps:
+            step.buffers = tuple(numbers.get((step, n)) for n in range(len(step.planned.results)))
+        self._count = 1 + max(numbers.values(), default=-1)
+        self.module = fx.GraphModule(module, graph)
+        return self.module.forward
+
+
+# What runs graphs of this context in another way than by their code: node by node, timed.
+Timer = Callable[[CompiledGraph], Callable[..., Any]]
+timers: ContextVar[Timer | None] = ContextVar("timers", default=None)
+
+
+def _replaced(
+    graph: Graph, planned: PlannedCalls, step: PlannedStep, arguments: tuple[Node, ...]
+) -> dict[Node, Node]:
+    """Puts a step in the place of nodes, which nobody reads then; gives what stands for them."""
+    last = planned.nodes[-1]
+    with graph.inserting_after(last):
+        node = graph.call_function(step, arguments)
+    node.meta = dict(last.meta)
+    found: dict[Node, Node] = {}
+    for number, output in enumerate(planned.outputs):
+        found[output] = node
+        if step.has_several:
+            with graph.inserting_before(output):
+                found[output] = graph.call_function(operator.getitem, (node, number))
+            found[output].meta = dict(output.meta)
+        output.replace_all_uses_with(found[output])
+    return found
+
+
+def _as_it_is(module: Any) -> Callable[..., Any]:
+    """The function of a graph that will be written into."""
+    fx = importlib.import_module("torch.fx")
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return fx.GraphModule(module, graph).forward
+
+
+def _by_torch(fx: Any, module: Any, planned: PlannedCalls) -> Callable[..., Any]:
+    """The function of a group's tensors that torch computes it by."""
+    graph = fx.Graph()
+    values = {node: graph.placeholder(f"operand{n}") for n, node in enumerate(planned.sources)}
+
+    def copied(node: Node) -> Node:
+        if node not in values:
+            for argument in node.all_input_nodes:
+                copied(argument)
+            values[node] = graph.node_copy(node, values.__getitem__)
+        return values[node]
+
+    results = [copied(node) for node in planned.outputs]
+    graph.output(results[0] if len(results) == 1 else tuple(results))
+    return fx.GraphModule(module, graph).forward
+
+
+def layers_of(nodes: Sequence[Node]) -> str:
+    """The modules that nodes are of, as the user's program names them."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        stack: Any = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+        if stack:
+            found[_ROOT.sub("", str([*stack.values()][-1][0]))] = None
+    return ", ".join(filter(None, found))
+
+
+def _buffers_of(nodes: Sequence[Node]) -> Mapping[Any, int]:
+    """The buffers of results that nobody reads behind the graph's end, by step and number.
+
+    None where symbols are in the graph, or operators that may call it again.
+    """
+    places = {node: n for n, node in enumerate(nodes)}
+    steps = {node: node.target for node in nodes if isinstance(node.target, PlannedStep)}
+    if any(step.planned.is_symbolic for step in steps.values()) or any(map(_may_call, nodes)):
+        return {}
+    aliases: dict[Any, list[Any]] = {}
+    kept: set[Any] = set()
+    for node in nodes:
+        if node.op == "output":
+            kept.update(node.all_input_nodes)
+        elif node.op == "call_function" and node not in steps:
+            if name_of(node) in _VIEWS or node.target is operator.getitem:
+                for source in node.all_input_nodes:
+                    aliases.setdefault(source, []).append(node)
+            elif not _is_new(node):
+                kept.update(node.all_input_nodes)
+    lifetimes: list[Lifetime] = []
+    for node, step in steps.items():
+        several = [user for user in node.users if user.target is operator.getitem]
+        parts = {user.args[1]: user for user in several} if step.has_several else {0: node}
+        for number, part in parts.items():
+            every: list[Any] = reach(part, aliases)
+            if any(each in kept for each in every):
+                continue
+            end = max(places[user] for each in every for user in each.users)
+            spec = step.planned.results[number]
+            lifetimes.append(Lifetime((step, number), spec, places[node], end))
+    return numbered_buffers(lifetimes)
+
+
+def _is_new(node: Node) -> bool:
+    """Whether results of a function of torch's are known to have memory of their own."""
+    name = name_of(node)
+    return name in ELEMENTWISE or name in FUNCTIONS or name in _NEW_MEMORY
+
+
+def _may_call(node: Node) -> bool:
+    """Whether a node may run the user's code, which might run this very graph."""
+    if node.op == "call_function":
+        target = str(node.target)
+        is_known = isinstance(node.target, PlannedStep) or node.target is operator.getitem
+        return not (is_known or target.startswith(("aten.", "prims.", "mdtensor.")))
+    return node.op in ("call_module", "call_method")

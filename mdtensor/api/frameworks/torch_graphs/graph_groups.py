@@ -1,0 +1,296 @@
+"""Groups of a graph of torch's: which nodes mdtensor computes, and which of these together."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from typing import Any, cast
+
+from mdtensor.api.frameworks.torch_graphs.aten_elements import BATCH_NORM, ELEMENTWISE, Place
+from mdtensor.api.frameworks.torch_graphs.aten_functions import CONVOLUTION, FUNCTIONS, PRODUCTS
+from mdtensor.api.frameworks.torch_graphs.call_group import Call, CallGroup, Result, View
+from mdtensor.api.frameworks.torch_graphs.node_facts import (
+    BY_TEXT,
+    Node,
+    has_several,
+    is_symbolic,
+    name_of,
+    result_of,
+    shape_of,
+    spec_of_node,
+    writes,
+)
+from mdtensor.api.frameworks.torch_graphs.operand_views import read_operand
+from mdtensor.api.frameworks.torch_operators import text_of_call
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.python.functions import is_sequence
+
+_MOST_CALLS = 24  # of a group, so that its kernels stay short
+_FLOATS = ("f4", "f8")
+_BETWEEN = frozenset(("view", "_unsafe_view"))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """Nodes that are computed together: the group, and where its tensors come from and go to.
+
+    `sources` are the nodes of the tensors that it reads, `outputs` those that stand for its
+    results. `specs` are those of the operands, `results` those of the results; `is_symbolic` says
+    that some of their extents are symbols, and the specs an example.
+    """
+
+    group: CallGroup
+    nodes: tuple[Node, ...]
+    sources: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    specs: tuple[TensorSpec, ...]
+    results: tuple[TensorSpec, ...]
+    is_symbolic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that stays torch's though its function is known, and why."""
+
+    node: Node
+    reason: str
+
+
+def planned_calls(nodes: Sequence[Node]) -> tuple[list[PlannedCalls], list[Refusal]]:
+    """The groups of a graph's nodes, which are in order, and the nodes that could be in none."""
+    found: list[PlannedCalls] = []
+    refused: list[Refusal] = []
+    is_pure = not any(map(writes, nodes))
+    for members in _grouped(nodes):
+        # Whatever cannot be computed, or not together, is torch's.
+        try:
+            found.append(_planned(members, is_pure=is_pure))
+            continue
+        except Exception as error:
+            refused.append(Refusal(members[-1], _said(error)))
+        for node in members if len(members) > 1 else ():
+            if not _has_meaning(node):
+                continue
+            try:
+                found.append(_planned([node], is_pure=is_pure))
+            except Exception as error:
+                refused.append(Refusal(node, _said(error)))
+    return found, refused
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+@dataclass(eq=False, slots=True)
+class _Members:
+    """Nodes that are computed together so far; the last one gives the result."""
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    era: int = 0  # how many nodes before wrote into tensors
+
+    @property
+    def combining(self) -> Node | None:
+        """The node that is no elementwise function, if there is one."""
+        return next((n for n in self.nodes if name_of(n) in FUNCTIONS), None)
+
+
+def _grouped(nodes: Sequence[Node]) -> list[list[Node]]:
+    """The nodes that have a meaning, those together that may be one computation."""
+    of_node: dict[Node, _Members] = {}
+    era = 0
+    for node in nodes:
+        era += writes(node)
+        if not _has_meaning(node):
+            continue
+        made = _Members(era=era)
+        for source in dict.fromkeys(_tensors(node)):
+            is_between = name_of(source) in _BETWEEN or _is_normalised(source)
+            view = source if is_between else None
+            last = source if view is None else view.args[0]
+            before = of_node.get(last)
+            if before is None or not _joins(before, last, view, node, made):
+                continue
+            made.nodes += [*before.nodes, *([] if view is None else [view])]
+            for each in before.nodes:
+                of_node[each] = made
+        made.nodes.append(node)
+        of_node[node] = made
+    every = {id(members): members for members in of_node.values()}
+    places = {node: n for n, node in enumerate(nodes)}
+    return [sorted(members.nodes, key=lambda n: places[n]) for members in every.values()]
+
+
+def _joins(before: _Members, last: Node, view: Node | None, node: Node, made: _Members) -> bool:
+    """Whether nodes of which a node reads the result are computed with it."""
+    name, combining = name_of(node), before.combining
+    if before.nodes[-1] is not last or len(last.users) != 1 or before.era != made.era:
+        return False
+    if len(before.nodes) + len(made.nodes) >= _MOST_CALLS:
+        return False
+    if view is not None and len(view.users) != 1:
+        return False
+    if view is not None and not _is_normalised(view):
+        is_split = len(before.nodes) == 1 and _splits(last, view)
+        if name not in ELEMENTWISE or not is_split:
+            return False
+    if name not in ELEMENTWISE:
+        return combining is None and name in FUNCTIONS and FUNCTIONS[name].before
+    if combining is None:
+        return True
+    if made.combining is not None or not FUNCTIONS[name_of(combining)].behind:
+        return False
+    if name_of(combining) not in (*PRODUCTS, CONVOLUTION):
+        return True
+    spec, given = result_of(node), result_of(last if view is None else view)
+    return (
+        spec is not None
+        and given is not None
+        and (spec.shape, spec.dtype)
+        == (
+            given.shape,
+            given.dtype,
+        )
+    )
+
+
+def _is_normalised(node: Node) -> bool:
+    """Whether a node takes all that is read of a normalisation by statistics that were kept."""
+    is_first = node.target is operator.getitem and node.args[1] == 0
+    return is_first and name_of(node.args[0]) == BATCH_NORM and len(node.args[0].users) == 1
+
+
+def _splits(product: Node, view: Node) -> bool:
+    """Whether a view divides the rows or the batch of a matrix product into several axes."""
+    name, spec, whole = name_of(product), spec_of_node(view), spec_of_node(product)
+    if is_symbolic(view) or spec is None or whole is None:
+        return False
+    if name == "bmm":
+        return len(spec.shape) > 2 and spec.shape[-2:] == whole.shape[-2:]
+    added = spec_of_node(product.args[0]) if name == "addmm" else None
+    if name not in ("mm", "addmm") or (added is not None and len(added.shape) > 1):
+        return False
+    return len(spec.shape) > 1 and spec.shape[-1] == whole.shape[-1]
+
+
+def _has_meaning(node: Node) -> bool:
+    """Whether a node has a function and tensors that kernels take."""
+    name = name_of(node)
+    if name not in ELEMENTWISE and name not in FUNCTIONS and name != BY_TEXT:
+        return False
+    tensors = list(_tensors(node))
+    if not tensors or (name == BATCH_NORM and not all(map(_is_normalised, node.users))):
+        return False
+    specs = [spec_of_node(each) for each in tensors]
+    kinds = {spec.dtype for spec in specs if spec is not None and spec.dtype.kind != "b"}
+    return None not in specs and len(kinds) <= 1 and all(kind.str[1:] in _FLOATS for kind in kinds)
+
+
+def _tensors(node: Node) -> Iterator[Node]:
+    """The nodes among the arguments of a call."""
+    for value in (*node.args, *node.kwargs.values()):
+        several = cast("list[Any] | tuple[Any, ...]", value if is_sequence(value) else (value,))
+        for each in several:
+            if hasattr(each, "users"):
+                yield each
+
+
+def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
+    """The group of nodes; raises what says that they have no computation."""
+    sources: list[Node] = []
+    operands: list[View] = []
+    specs: list[TensorSpec] = []
+    calls: list[Call] = []
+    results: dict[Node, Result] = {}
+    shapes = {n.args[0]: shape_of(n) for n in nodes if name_of(n) in _BETWEEN}  # of split products
+
+    def operand(node: Node, shape: tuple[int, ...] | None) -> Place:
+        base, steps, spec = read_operand(node, shape, is_pure=is_pure)
+        if base not in sources:
+            sources.append(base)
+        view = View(sources.index(base), steps)
+        if view not in operands:
+            operands.append(view)
+            specs.append(spec)
+        return Place(operands.index(view))
+
+    def placed(value: Any, shape: tuple[int, ...] | None = None) -> Any:
+        if hasattr(value, "users"):
+            return results.get(value) or operand(value, shape)
+        if isinstance(value, list | tuple):
+            return tuple(map(placed, value))  # pyright: ignore[reportUnknownArgumentType]
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if type(value).__module__.startswith("torch") and "Sym" not in type(value).__name__:
+            return None  # a type of elements, a layout, a format of memory: what is due is known
+        raise TranslationError(f"{value!r} is no number")
+
+    for node in nodes:
+        name = name_of(node)
+        if not _has_meaning(node):
+            results[node] = results[node.args[0]]
+            continue
+        lifted = _lifted(node, shapes.get(node))
+        arguments = tuple(placed(v, lifted.get(n)) for n, v in enumerate(node.args))
+        named = tuple((key, placed(value)) for key, value in node.kwargs.items())
+        if name == BY_TEXT:
+            text, tensors = text_of_call(str(node.target), node.args, node.kwargs)
+            arguments, named = (text, *map(placed, tensors)), ()
+        spec = result_of(node)
+        if spec is None:
+            raise TranslationError("the result is none that kernels compute")
+        results[node] = Result(len(calls))
+        calls.append(Call(name, arguments, named, spec.dtype))
+    outputs = _outputs(nodes[-1])
+    # A text gives a list of one result as that result.
+    is_one = outputs[0] is nodes[-1] or calls[-1].name == BATCH_NORM
+    is_one = is_one or (calls[-1].name == BY_TEXT and len(nodes[-1].meta["val"]) == 1)
+    given = tuple(Result(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
+    group = CallGroup(tuple(operands), tuple(calls), given)
+    due = [spec_of_node(each) for each in outputs]
+    found = group.computation(specs).results
+    if not all(map(_is_like, found, due)):
+        raise TranslationError(f"the results are {found}, where torch has {due}")
+    symbolic = any(map(is_symbolic, (*sources, *outputs)))
+    return PlannedCalls(group, tuple(nodes), tuple(sources), outputs, tuple(specs), found, symbolic)
+
+
+def _is_like(found: TensorSpec, due: TensorSpec | None) -> bool:
+    """Whether a result, which is in C order, is the one that is due."""
+    return (
+        due is not None
+        and (found.shape, found.dtype) == (due.shape, due.dtype)
+        and due.is_contiguous
+    )
+
+
+def _outputs(node: Node) -> tuple[Node, ...]:
+    """The nodes that stand for a node's results: itself, or those that take one of several."""
+    if not has_several(node):
+        return (node,)
+    taken = list(node.users)
+    if any(user.target is not operator.getitem for user in taken):
+        raise TranslationError("several results are read as one")
+    if len({user.args[1] for user in taken}) < len(taken) or not taken:
+        raise TranslationError("a result is taken twice, or none is")
+    return tuple(sorted(taken, key=lambda user: user.args[1]))
+
+
+def _lifted(node: Node, shape: tuple[int, ...] | None) -> dict[int, tuple[int, ...]]:
+    """Other shapes for tensors among a node's arguments, by their places.
+
+    `shape` is what a product's result is divided into, if it is: so are its factors then.
+    """
+    name, args = name_of(node), node.args
+    if name == BATCH_NORM:
+        rank = len(args[0].meta["val"].shape)
+        return {n: (-1, *(1,) * (rank - 2)) for n in range(1, 5) if args[n] is not None}
+    if shape is None:
+        return {}
+    if name == "bmm":
+        return {n: (*shape[:-2], *shape_of(args[n])[-2:]) for n in range(2)}
+    first = len(args) - 2
+    return {first: (*shape[:-1], shape_of(args[first])[-1])}

@@ -1,0 +1,87 @@
+"""Facts about nodes of torch.fx: their functions, and the specs of their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mdtensor.api.arrays.torch_tensors import dtype_of
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+
+Node = Any
+"""A node of torch.fx."""
+BY_TEXT = "mdtensor"
+"""The name of operators of mdtensor, whose calls are said by a text."""
+
+
+def name_of(node: Node) -> str:
+    """The name of a node's function, without the word of its overload; "" where it has none.
+
+    Operators of mdtensor have the name of those that are said by a text.
+    """
+    if node.op != "call_function":
+        return ""
+    space, _, rest = str(node.target).partition(".")
+    if space == "mdtensor" and rest:
+        return BY_TEXT
+    return rest.rpartition(".")[0] if space == "aten" else ""
+
+
+def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
+    """The spec of a node's tensor, or of one of several; None where kernels do not take it.
+
+    Symbols of extents and strides stand for their examples.
+    """
+    value: Any = node.meta.get("val")
+    if number is not None:
+        value = value[number] if has_several(node) else None
+    device = getattr(value, "device", None)
+    if device is None or device.type != "cpu" or str(value.layout) != "torch.strided":
+        return None
+    try:
+        dtype = dtype_of(value.dtype)
+    except TypeError:
+        return None
+    shape, strides = (tuple(map(_example, part)) for part in (value.shape, value.stride()))
+    if None in (*shape, *strides) or 0 in shape:
+        return None
+    return TensorSpec(dtype, shape, strides)  # pyright: ignore[reportArgumentType]
+
+
+def has_several(node: Node) -> bool:
+    """Whether a node's function gives several tensors."""
+    return isinstance(node.meta.get("val"), list | tuple)
+
+
+def is_symbolic(node: Node) -> bool:
+    """Whether an extent of a node's tensors is a symbol."""
+    value: Any = node.meta.get("val")
+    several: Sequence[Any] = value if has_several(node) else [value]
+    return any(type(n) is not int for each in several for n in getattr(each, "shape", ()))
+
+
+def _example(extent: Any) -> int | None:
+    if type(extent) is int:
+        return extent
+    found = getattr(getattr(extent, "node", None), "hint", None)
+    return found if type(found) is int else None
+
+
+def result_of(node: Node) -> TensorSpec | None:
+    """The spec of a node's result, the first one where there are several."""
+    return spec_of_node(node) or spec_of_node(node, 0)
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    """The shape of a node's tensor; raises TranslationError where kernels do not take it."""
+    spec = spec_of_node(node)
+    if spec is None:
+        raise TranslationError(f"kernels do not take {node.name}")
+    return spec.shape
+
+
+def writes(node: Node) -> bool:
+    """Whether a node writes into a tensor that it is given."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))

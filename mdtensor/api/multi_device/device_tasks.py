@@ -1,0 +1,472 @@
+"""The tasks of a computation on several devices: what each reads, computes and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+import numpy as np
+
+from mdtensor.api.async_steps import Step
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.multi_device.sharding import Sharding
+from mdtensor.api.multi_device.shares import Shares
+from mdtensor.api.parts.parted_step import run_in_parts
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+from mdtensor.kernels.kernel_source import ALIGNMENT
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.rewrites.parts import Box, part_of
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A box of the array of a slot."""
+
+    slot: int
+    box: Box
+
+    @property
+    def key(self) -> Hashable:
+        """The same for the same elements; slices have no hash."""
+        return self.slot, tuple((axis.start, axis.stop, axis.step) for axis in self.box)
+
+    def section(self, inside: Box) -> View:
+        """A box of this one."""
+        pairs = zip(self.box, inside, strict=True)
+        return View(self.slot, tuple(_within(axis, part) for axis, part in pairs))
+
+    def led(self, lead: int) -> View:
+        """The same box with so many elements more before it, along the last axis."""
+        if not lead:
+            return self
+        last = self.box[-1]
+        return View(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
+
+    def overlaps(self, other: View) -> bool:
+        """Whether both may have an element in common."""
+        pairs = zip(self.box, other.box, strict=True)
+        return self.slot == other.slot and all(
+            a.start < b.stop and b.start < a.stop for a, b in pairs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one device does at once: an `md_hom` on arrays as they lie, and numbers behind these.
+
+    One that `updates` leaves some elements of what it writes as they are. It comes `after` some
+    others, by their numbers. Its kernel's arrays begin so many elements before what it reads and
+    writes as `leads` says, so that they are aligned.
+    """
+
+    step: int
+    device: int
+    md_hom: MDHom
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    begins: tuple[int, ...]
+    updates: bool
+    after: tuple[int, ...]
+    leads: tuple[int, ...]
+
+    @property
+    def read_with_leads(self) -> Iterator[tuple[View, int]]:
+        """What it reads, with the leads."""
+        return zip(self.reads, self.leads, strict=False)
+
+    @property
+    def written_with_leads(self) -> Iterator[tuple[View, int]]:
+        """What it writes, with the leads."""
+        return zip(self.writes, self.leads[len(self.reads) :], strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """A computation on several devices: the shares of its steps, and tasks in order.
+
+    `specs` are the arrays of all slots, and `names` what they are: so many `operands` and
+    `results`, each shard by itself, then temporaries and partial results. `places` are the numbers
+    of the devices whose memory has them; where devices share memory, all are None.
+    """
+
+    operands: int
+    results: int
+    shares: tuple[Shares, ...]
+    tasks: tuple[Task, ...]
+    specs: tuple[TensorSpec, ...]
+    places: tuple[int | None, ...]
+    names: tuple[str, ...]
+
+    def is_there(self, view: View, device: int) -> bool:
+        """Whether a device reads and writes an array where it lies."""
+        return self.places[view.slot] in (None, device)
+
+
+def tasks_of(
+    computation: Computation,
+    specs: Sequence[TensorSpec],
+    shares: Sequence[Shares],
+    home: int | None = None,
+    shardings: Sequence[Sharding | None] = (),
+) -> Tasks:
+    """The tasks of a computation on arrays of these specs: those of operands and results.
+
+    Kernels read operands and write results where these lie: in memory that all devices share, or
+    in that of the device of number `home`; then other devices have copies without gaps. Operands,
+    results and temporaries that have `shardings` are in shards, arrays in C order.
+
+    Raises TranslationError where a step cannot be computed in parts.
+    """
+    maker = _Maker(home)
+    names = [f"operand {n}" for n in range(computation.operands)]
+    names += [f"result {n}" for n in range(len(computation.results))]
+    names += [f"array {n} between" for n in range(len(computation.temporaries))]
+    cut = (*shardings, *(None,) * (len(names) - len(shardings)))
+    for each in zip(names, (*specs, *computation.temporaries), cut, strict=True):
+        maker.array(*each)
+    for number, (step, share) in enumerate(zip(computation.steps, shares, strict=True)):
+        maker.begin(number, share)
+        if share.dim is None and not _is_box(step.md_hom):
+            maker.whole(step)
+        else:
+            run_in_parts(step, share.cuts(step.md_hom), maker)
+    operands, given = (maker.slots_of(n) for n in (computation.operands, len(specs)))
+    made = maker.tasks()
+    return Tasks(
+        operands, given - operands, tuple(shares), made, tuple(maker.specs), tuple(maker.places),
+        tuple(maker.names),
+    )  # fmt: skip
+
+
+# A part of an array, and where it lies in what is read or written.
+Piece = tuple[View, Box]
+
+
+@dataclass(eq=False, slots=True)
+class _Value:
+    """An array that a task reads or makes: where it lies, once that is known."""
+
+    spec: TensorSpec | None = None
+    view: View | None = None
+    device: int | None = None  # of the task that makes it
+    of: _Value | None = None  # of which it is a section
+    inside: Box = ()
+    pieces: Sequence[Piece] = ()  # of several shards, which are put together first
+    replicas: Mapping[int, View] | None = None  # by devices, of which each reads its own
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A task whose arrays may not have a place yet."""
+
+    step: int
+    device: int
+    md_hom: MDHom
+    operands: tuple[_Value, ...]
+    results: tuple[_Value, ...]
+    begins: tuple[int, ...]
+    updates: bool = False
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Notes what is done with parts, as tasks of the devices that the shares say.
+
+    Parts come in the order of the shares. What is made of parts is made by the device that has the
+    largest of them.
+    """
+
+    home: int | None
+    in_turn: bool = False
+    drafts: list[_Draft] = field(default_factory=list[_Draft])
+    specs: list[TensorSpec] = field(default_factory=list[TensorSpec])
+    names: list[str] = field(default_factory=list[str])
+    places: list[int | None] = field(default_factory=list[int | None])
+    _arrays: list[_Array] = field(default_factory=list["_Array"])
+    _step: int = 0
+    _waiting: list[int] = field(default_factory=list[int])
+    # What the step reads that was put together on a device.
+    _joined: dict[Hashable, _Value] = field(default_factory=dict[Hashable, "_Value"])
+
+    def array(self, name: str, spec: TensorSpec, sharding: Sharding | None) -> None:
+        """Adds an array of the computation, with a slot for each of its shards."""
+        self._arrays.append(_Array(len(self.specs), spec, sharding))
+        if sharding is None:
+            self._slot(name, spec, self.home)
+            return
+        shapes = zip(sharding.shapes(spec.shape), sharding.devices, strict=True)
+        for number, (shape, device) in enumerate(shapes):
+            place = None if self.home is None else device
+            self._slot(f"{name}, shard {number}", TensorSpec.of(shape, spec.dtype), place)
+
+    def slots_of(self, count: int) -> int:
+        """How many slots so many of the arrays have."""
+        return self._arrays[count].first if count < len(self._arrays) else len(self.specs)
+
+    def begin(self, step: int, shares: Shares) -> None:
+        """Begins a step."""
+        self._step, self._waiting = step, [*shares.devices]
+        self._joined.clear()
+
+    def whole(self, step: Step) -> None:
+        """Notes a step that writes some elements here and some there, as one task."""
+        device = self._waiting[0]
+        reads = [self.read(slot, _whole(self._arrays[slot].spec)) for slot in step.operands]
+        before = [self.read(slot, _whole(self._arrays[slot].spec)) for slot in step.results]
+        written = [self._together(device, each) if each.pieces else each.view for each in before]
+        made = self.compute(step.md_hom, reads, ())
+        self.drafts[-1] = replace(self.drafts[-1], updates=True)
+        for value, view, result in zip(before, written, made, strict=True):
+            result.view = view
+            for shard, inside in value.pieces:
+                self._copy(device, _Value(of=result, inside=inside), shard)
+
+    def read(self, slot: int, box: Box) -> _Value:
+        """A box of an array, where it lies."""
+        pieces, sharding = self._arrays[slot].pieces(box), self._arrays[slot].sharding
+        if len(pieces) == 1:
+            return _Value(view=pieces[0][0])
+        if sharding is not None and sharding.axis is None:
+            views = (view for view, _ in pieces)
+            return _Value(replicas=dict(zip(sharding.devices, views, strict=True)))
+        spec = spec_of_view([self._arrays[slot].spec], View(0, box))
+        return _Value(TensorSpec.of(spec.shape, spec.dtype), pieces=pieces)
+
+    def write(self, slot: int, box: Box, value: _Value) -> None:
+        """Has a value written where it belongs by the task that makes it, or copied there."""
+        assert value.view is None, "a part is written once"
+        pieces = self._arrays[slot].pieces(box)
+        if len(pieces) == 1:
+            value.view = pieces[0][0]
+            return
+        assert value.device is not None
+        for view, inside in pieces:
+            self._copy(value.device, _Value(of=value, inside=inside), view)
+
+    def compute(
+        self, md_hom: MDHom, operands: Sequence[_Value], begins: Sequence[int]
+    ) -> tuple[_Value, ...]:
+        """A task, of the next device where it reads nothing that a task of its step made."""
+        sizes = [buffer.spec.size for buffer in md_hom.inputs[: len(operands)]]
+        made = [
+            (size, -number, operand.device)
+            for number, (size, operand) in enumerate(zip(sizes, operands, strict=True))
+            if operand.device is not None
+        ]
+        device = max(made)[2] if made else self._waiting.pop(0)
+        assert device is not None
+        given = tuple(self._on(device, operand) for operand in operands)
+        results = tuple(_Value(buffer.spec, device=device) for buffer in md_hom.outputs)
+        self.drafts.append(_Draft(self._step, device, md_hom, given, results, tuple(begins)))
+        return results
+
+    def _on(self, device: int, value: _Value) -> _Value:
+        """An array for a kernel on a device: a replica, or its pieces put together there."""
+        if value.replicas:
+            return _Value(view=value.replicas.get(device) or next(iter(value.replicas.values())))
+        if not value.pieces:
+            return value
+        key = device, tuple(view.key for view, _ in value.pieces)
+        known = self._joined.get(key)
+        if known is None:
+            known = self._joined[key] = _Value(view=self._together(device, value))
+        return known
+
+    def _together(self, device: int, value: _Value) -> View:
+        """A new array on a device, into which tasks copy the pieces of a value."""
+        assert value.spec is not None
+        whole = self._between(value.spec, device)
+        for view, inside in value.pieces:
+            self._copy(device, _Value(view=view), whole.section(inside))
+        return whole
+
+    def _copy(self, device: int, source: _Value, target: View) -> None:
+        """A task that copies elements."""
+        spec = spec_of_view(self.specs, target)
+        copied = _Value(view=target, device=device)
+        self.drafts.append(
+            _Draft(self._step, device, copy_of(spec.shape, spec.dtype), (source,), (copied,), ())
+        )
+
+    def _between(self, spec: TensorSpec, device: int | None) -> View:
+        number = sum(name.startswith("array ") for name in self.names)
+        spec = TensorSpec.of(spec.shape, spec.dtype)
+        place = None if self.home is None else device
+        self._slot(f"array {number} between", spec, place)
+        return View(len(self.specs) - 1, _whole(spec))
+
+    def _slot(self, name: str, spec: TensorSpec, place: int | None) -> None:
+        self.names.append(name)
+        self.specs.append(spec)
+        self.places.append(place)
+
+    def last(self, value: _Value, axis: int, shape: Sequence[int]) -> _Value:
+        """The last elements along an axis, where they lie."""
+        inside = tuple(
+            slice(n - 1 if number == axis else 0, n, 1) for number, n in enumerate(shape)
+        )
+        return _Value(device=value.device, of=value, inside=inside)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks, whose values all have a place: new arrays, where nothing else was said."""
+        found: list[Task] = []
+        for draft in self.drafts:
+            writes = tuple(map(self._placed, draft.results))
+            reads = tuple(map(self._placed, draft.operands))
+            md_hom, leads = self._bound(draft, reads, writes)
+            task = Task(
+                *(draft.step, draft.device, md_hom, reads, writes),
+                *(draft.begins, draft.updates, (), leads),
+            )
+            after = tuple(n for n, other in enumerate(found) if _comes_after(task, other))
+            found.append(replace(task, after=after))
+        return tuple(found)
+
+    def _placed(self, value: _Value) -> View:
+        if value.view is None and value.of is not None:
+            value.view = self._placed(value.of).section(value.inside)
+        if value.view is None:
+            assert value.spec is not None
+            value.view = self._between(value.spec, value.device)
+        return value.view
+
+    def _bound(
+        self, draft: _Draft, reads: Sequence[View], writes: Sequence[View]
+    ) -> tuple[MDHom, tuple[int, ...]]:
+        """The `md_hom` on arrays as they lie, or on copies, and the leads of these arrays."""
+        md_hom = draft.md_hom
+        between = () if md_hom.epilogue is None else md_hom.epilogue.view
+        read = [self._lead(draft, n, v, md_hom.inp_view + between) for n, v in enumerate(reads)]
+        written = [self._lead(draft, n, v, md_hom.out_view) for n, v in enumerate(writes)]
+
+        def bound(
+            buffers: Sequence[Buffer], views: Sequence[View], leads: Sequence[int]
+        ) -> tuple[Buffer, ...]:
+            placed: list[Buffer] = []
+            for buffer, view, lead in zip(buffers, views, leads, strict=False):
+                spec = spec_of_view(self.specs, view.led(lead))
+                if self.places[view.slot] not in (None, draft.device):
+                    spec = TensorSpec.of(spec.shape, spec.dtype)
+                placed.append(replace(buffer, spec=spec))
+            return (*placed, *buffers[len(views) :])
+
+        epilogue = md_hom.epilogue
+        if epilogue is not None:
+            epilogue = replace(epilogue, view=_led(epilogue.view, read))
+        found = replace(
+            md_hom,
+            inputs=bound(md_hom.inputs, reads, read),
+            outputs=bound(md_hom.outputs, writes, written),
+            inp_view=_led(md_hom.inp_view, read),
+            out_view=_led(md_hom.out_view, written),
+            epilogue=epilogue,
+        )
+        return found, (*read, *written)
+
+    def _lead(self, draft: _Draft, number: int, view: View, accesses: Sequence[Access]) -> int:
+        """How many elements earlier a kernel's array begins, to be aligned where rows are.
+
+        Kernels for arrays that begin anywhere move element by element on GPUs.
+        """
+        spec = self.specs[view.slot]
+        if self.home is None or self.places[view.slot] != draft.device or not view.box:
+            return 0
+        unit = max(1, ALIGNMENT // max(1, spec.dtype.itemsize))
+        *outer, inner = spec.strides
+        own = [access for access in accesses if access.buffer == number]
+        is_affine = all(isinstance(access.index[-1], AffineIndex) for access in own)
+        last = view.box[-1]
+        is_aligned = inner == last.step == 1 and not any(stride % unit for stride in outer)
+        return last.start % unit if is_aligned and is_affine else 0
+
+
+def _led(accesses: Sequence[Access], leads: Sequence[int]) -> tuple[Access, ...]:
+    """Accesses to arrays that begin so many elements earlier along the last axis."""
+    found: list[Access] = []
+    for access in accesses:
+        lead = leads[access.buffer] if access.buffer < len(leads) else 0
+        if lead:
+            last = access.index[-1]
+            assert isinstance(last, AffineIndex)
+            index = (*access.index[:-1], replace(last, offset=last.offset + lead))
+            access = replace(access, index=index)  # noqa: PLW2901
+        found.append(access)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """An array of the computation: the first of its slots, and how it is cut."""
+
+    first: int
+    spec: TensorSpec
+    sharding: Sharding | None
+
+    def pieces(self, box: Box) -> list[Piece]:
+        """The parts of a box, each in a slot, and where they are in the box."""
+        if self.sharding is None:
+            return [(View(self.first, box), box)]
+        return [
+            (View(self.first + number, part), inside)
+            for number, part, inside in self.sharding.pieces(box)
+        ]
+
+
+def copy_of(shape: Sequence[int], dtype: np.dtype) -> MDHom:
+    """An `md_hom` that copies an array.
+
+    >>> copy_of((3, 2), np.dtype("f4"))
+    md_hom[d0:3, d1:2](id, (cc, cc))
+    """
+    names = [f"d{axis}" for axis in range(len(shape))]
+    spec = TensorSpec.of(shape, dtype)
+    return MDHom(
+        tuple(Dim(name, extent, CC) for name, extent in zip(names, shape, strict=True)),
+        ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "id"),
+        (Buffer("source", spec),),
+        (Buffer("target", spec),),
+        (Access.at(0, names),),
+        (Access.at(0, names),),
+    )
+
+
+def spec_of_view(specs: Sequence[TensorSpec], view: View) -> TensorSpec:
+    """The spec of a box of an array."""
+    whole = specs[view.slot]
+    shape = [len(range(axis.start, axis.stop, axis.step)) for axis in view.box]
+    strides = [stride * axis.step for stride, axis in zip(whole.strides, view.box, strict=True)]
+    return TensorSpec.of(shape, whole.dtype, strides)
+
+
+def _is_box(md_hom: MDHom) -> bool:
+    """Whether the elements that an `md_hom` writes are a box of each of its outputs."""
+    try:
+        part_of(md_hom, {dim.name: (0, dim.extent) for dim in md_hom.dims})
+    except TranslationError:
+        return False
+    return True
+
+
+def _whole(spec: TensorSpec) -> Box:
+    return tuple(slice(0, extent, 1) for extent in spec.shape)
+
+
+def _within(axis: slice, part: slice) -> slice:
+    start = axis.start + part.start * axis.step
+    count = len(range(part.start, part.stop, part.step))
+    step = axis.step * part.step
+    return slice(start, start + (count - 1) * step + 1, step)
+
+
+def _comes_after(task: Task, other: Task) -> bool:
+    """Whether a task must wait for one that was noted before it."""
+    pairs: list[tuple[Sequence[View], Sequence[View]]] = [(task.reads, other.writes)]
+    if task.step != other.step:  # the parts of a step write apart
+        pairs += [(task.writes, other.reads), (task.writes, other.writes)]
+    return any(a.overlaps(b) for mine, theirs in pairs for a in mine for b in theirs)

@@ -1,0 +1,117 @@
+"""Runs tasks on devices that share the memory of the host: a thread for each device."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array, allocate
+from mdtensor.api.multi_device.task_programs import TaskPrograms, view_of
+from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import Recorder, asked_for, beside, stage
+
+
+class DeviceThreads:
+    """Tasks that are run any number of times."""
+
+    def __init__(self, programs: TaskPrograms) -> None:
+        self.programs = programs
+        tasks = programs.tasks.tasks
+        self._own = [
+            [n for n, task in enumerate(tasks) if task.device == device]
+            for device in range(len(programs.names))
+        ]
+        self._numbers = [[np.asarray(n, np.int64) for n in task.begins] for task in tasks]
+
+    def __call__(self, arrays: Sequence[Array]) -> None:
+        """Runs all tasks on operands and results.
+
+        Raises what a task raised, with the name of its device: errors of mdtensor with a note,
+        others as LaunchError. No task runs any more then.
+        """
+        specs = self.programs.tasks.specs[len(arrays) :]
+        slots = [*arrays, *(allocate(spec, np) for spec in specs)]
+        _Once(self, slots).run([n for n, own in enumerate(self._own) if own])
+
+    def new(self, place: int, spec: TensorSpec) -> Array:
+        """A new array for a result, which has no place of its own."""
+        return allocate(spec, np)
+
+    def fill(self, place: int, array: Array, value: float) -> None:
+        """Fills a result."""
+        array.fill(value)
+
+    def own(self, device: int) -> Sequence[int]:
+        """The numbers of the tasks of a device, in order."""
+        return self._own[device]
+
+    def launch(self, number: int, slots: Sequence[Array]) -> None:
+        """Runs one task."""
+        task = self.programs.tasks.tasks[number]
+        views = [view_of(slots, view) for view in task.reads]
+        views += self._numbers[number]
+        views += [view_of(slots, view) for view in task.writes]
+        run = self.programs.run_of(number)
+        with stage("run"):
+            run(*views)
+
+
+class _Once:
+    """One run of all tasks."""
+
+    def __init__(self, threads: DeviceThreads, slots: Sequence[Array]) -> None:
+        self._threads, self._slots = threads, slots
+        self._programs = threads.programs
+        self._done = [threading.Event() for _ in self._programs.tasks.tasks]
+        self._failed: dict[int, BaseException] = {}
+
+    def run(self, devices: Sequence[int]) -> None:
+        """The calling thread has the first device, and each other one a thread of its own."""
+        others = [
+            threading.Thread(
+                target=contextvars.copy_context().run,
+                args=(self._beside, device, asked_for()),
+                name=f"mdtensor-device-{device}",
+                daemon=True,
+            )
+            for device in devices[1:]
+        ]
+        started: list[threading.Thread] = []
+        try:
+            for thread in others:
+                thread.start()
+                started.append(thread)
+            self._work(devices[0])
+        except BaseException as error:  # what signals raise, too
+            self._fail(devices[0], error)
+        finally:
+            for thread in started:
+                thread.join()
+        for device in sorted(self._failed):
+            raise self._programs.told(device, self._failed[device])
+
+    def _beside(self, device: int, told: Recorder | None) -> None:
+        try:
+            with beside(told):
+                self._work(device)
+        except BaseException as error:  # which the calling thread raises
+            self._fail(device, error)
+
+    def _work(self, device: int) -> None:
+        """All tasks of a device, each after those that it waits for."""
+        for number in self._threads.own(device):
+            for earlier in self._programs.tasks.tasks[number].after:
+                self._done[earlier].wait()
+            if self._failed:
+                return
+            self._threads.launch(number, self._slots)
+            self._done[number].set()
+
+    def _fail(self, device: int, error: BaseException) -> None:
+        """Ends the run: who waits for a task goes on, and stops."""
+        self._failed[device] = error
+        for event in self._done:
+            event.set()

@@ -1,0 +1,226 @@
+"""`devices=`: a call whose parts are computed by several devices of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.memory_overlap import is_apart
+from mdtensor.api.arrays.operands import (
+    Array,
+    addressable,
+    allocate,
+    array_module,
+    as_computed,
+    as_output,
+    read_only,
+    spec_of,
+)
+from mdtensor.api.calls import call_cache, statistics
+from mdtensor.api.calls.computation import Computation, planner
+from mdtensor.api.calls.executable import as_converted
+from mdtensor.api.multi_device.device_list import DeviceList
+from mdtensor.api.multi_device.device_streams import DeviceStreams, Streams
+from mdtensor.api.multi_device.device_tasks import Tasks, tasks_of
+from mdtensor.api.multi_device.device_threads import DeviceThreads
+from mdtensor.api.multi_device.shares import Shares, shares_of, whole_on
+from mdtensor.api.multi_device.task_programs import TaskPrograms
+from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import stage
+from mdtensor.translate.python.tuples import as_tuple
+
+Runner = DeviceThreads | DeviceStreams
+# A step that has so many times fewer points than the largest one is not cut.
+_SMALL = 32
+_MOST = 256  # spread computations that are kept
+# By computation, layouts and devices; the computation is kept, so that its number stays its own.
+_spread = Bounded[Hashable, "tuple[Computation, Runner]"](_MOST)
+
+
+def spread(
+    function: Callable[..., Any], args: Sequence[Any], devices: Any, options: Mapping[str, Any]
+) -> Any:
+    """A call of a front end whose parts are computed by several devices; what it returns.
+
+    Raises DeviceError for devices that make no sense together, ArgumentError and TranslationError
+    for calls that are not spread, and what a part raises with the name of its device.
+    """
+    if options.get("memory_limit") is not None:
+        raise ArgumentError(
+            "devices= and memory_limit= in one call",
+            hint="devices share the memory of the host: leave one of them out",
+        )
+    if planner.get() is not None:
+        raise TranslationError(
+            "devices= is neither for Dask arrays nor for calls inside of a plan",
+            hint="mdtensor.compile(…, devices=…) plans a call over devices; Dask has workers",
+        )
+    given = as_tuple(options.get("out")) if options.get("out") is not None else ()
+    named = {name: value for name, value in options.items() if name not in ("out", "memory_limit")}
+    xp = array_module((*args, *given))
+    chosen = DeviceList.of(devices, "numpy" if xp is np else "cupy")
+    call_cache.in_full()
+    call = _Call()
+    with planned_by(call.plan):
+        returned = function(*args, **named)
+    computation, operands = call.only(returned)
+    results = computed(computation, as_computed(operands, xp), given, chosen, xp)
+    if given:
+        return options["out"]
+    several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
+    return several[0] if len(several) == 1 else several
+
+
+@dataclass(slots=True)
+class _Call:
+    """What a front end would run, and what stands for its results."""
+
+    placeholders: Placeholders = field(default_factory=Placeholders)
+    seen: list[tuple[Computation, Sequence[Any], Any]] = field(
+        default_factory=list[tuple[Computation, Sequence[Any], Any]]
+    )
+
+    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+        """Notes a computation; gives what stands for its results."""
+        places = tuple(map(self.placeholders.of, planned.results))
+        self.seen.append((planned, operands, places[0] if len(places) == 1 else places))
+        return self.seen[-1][2]
+
+    def only(self, returned: Any) -> tuple[Computation, Sequence[Any]]:
+        """The computation of a call that is nothing else, and its operands."""
+        if len(self.seen) != 1 or returned is not self.seen[0][2]:
+            raise TranslationError(
+                "this call is more than kernels on its operands, and not spread over devices",
+                hint="leave devices= out, or convert operands to types that kernels compute with",
+            )
+        return self.seen[0][:2]
+
+
+def computed(
+    computation: Computation,
+    operands: Sequence[Array],
+    given: Sequence[Array],
+    devices: DeviceList,
+    xp: Any,
+) -> list[Array]:
+    """The results of a computation on several devices: new arrays, or those that are given.
+
+    Raises ShapeError and DTypeError for a given array that does not fit, and DeviceError for arrays
+    that the devices do not compute.
+    """
+    kind = "numpy" if xp is np else "cupy"
+    if devices.arrays != kind:
+        raise DeviceError(
+            f"devices for {devices.arrays} arrays were named, and these are {kind} arrays",
+            notes=[f"named: {name}" for name in devices.names],
+            hint="a plan is for the devices of the arrays that it was made with",
+        )
+    targets = [as_output("out", target, xp) for target in given]
+    _check(computation, targets)
+    arrays = as_converted(list(operands), computation.converted)
+    results = [
+        targets[n] if n < len(targets) and _holds(targets[n], spec, arrays, xp) else None
+        for n, spec in enumerate(computation.results)
+    ]
+    made = [
+        allocate(spec, xp) if result is None else result
+        for spec, result in zip(computation.results, results, strict=True)
+    ]
+    for fill, result in zip(computation.fills, made, strict=False):
+        if fill is not None:
+            result.fill(fill)
+    if computation.steps:
+        run = runner_for(computation, tuple(map(spec_of, (*arrays, *made))), devices)
+        run([*arrays, *made])
+    for target, result in zip(targets, made, strict=False):
+        if target is not result:
+            xp.copyto(target, result, casting="same_kind")
+    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+    return made
+
+
+def runner_for(
+    computation: Computation, specs: tuple[TensorSpec, ...], devices: DeviceList
+) -> Runner:
+    """What runs a computation on arrays of these specs, operands first and then results; kept."""
+    here = invalidation.current_device() if devices.arrays == "cupy" else None
+    key = id(computation), specs, devices, here
+    known = _spread.get(key)
+    if known is None:
+        with stage("lower"):
+            known = computation, runner_of(computation, specs, devices)
+        _spread.keep(key, known)
+    return known[1]
+
+
+def runner_of(
+    computation: Computation,
+    specs: Sequence[TensorSpec],
+    devices: DeviceList,
+    along: str | None = None,
+) -> Runner:
+    """What runs a computation on arrays of these specs: of its operands and results.
+
+    Where the dim to be cut `along` is said, steps without it are computed as a whole. Else those
+    are that have little to do, as the borders of a stencil.
+    """
+    numbers, home = devices.places()
+    streams = None if home is None else peer_streams()
+    most = max((step.md_hom.points for step in computation.steps), default=0)
+    shares: list[Shares] = []
+    for step in computation.steps:
+        md_hom = step.md_hom
+        if 0 in md_hom.extents.values():
+            shares.append(whole_on((1.0,)))
+        elif along is None and md_hom.points * _SMALL < most:
+            shares.append(whole_on(devices.rates(md_hom), home))
+        else:
+            link = None
+            if streams is not None and home is not None and along is None:
+                link = devices.link(md_hom, numbers, home, streams)
+            shares.append(shares_of(md_hom, devices.rates(md_hom), along, home, link))
+    return runner_on(devices, tasks_of(computation, specs, shares, home), streams)
+
+
+def runner_on(devices: DeviceList, tasks: Tasks, streams: Streams | None) -> Runner:
+    """What runs tasks on devices: by streams of GPUs, or by threads."""
+    programs = TaskPrograms(tasks, devices.names, devices.engines())
+    numbers, home = devices.places()
+    if streams is None or home is None:
+        return DeviceThreads(programs)
+    return DeviceStreams(programs, numbers, home, streams)
+
+
+def peer_streams() -> Streams:
+    """The streams of CUDA's devices."""
+    from mdtensor.backends.cuda.peer_streams import PeerStreams
+
+    return PeerStreams()
+
+
+def _check(computation: Computation, targets: Sequence[Array]) -> None:
+    if not targets:
+        return
+    if len(targets) != len(computation.results):
+        raise ShapeError(f"{len(targets)} arrays in out for {len(computation.results)} results")
+    for target, spec in zip(targets, computation.results, strict=True):
+        if tuple(target.shape) != spec.shape:
+            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
+        if not np.can_cast(spec.dtype, target.dtype, "same_kind"):
+            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
+        if isinstance(target, np.ndarray) and not target.flags.writeable:
+            raise read_only("out")
+
+
+def _holds(target: Array, spec: TensorSpec, operands: Sequence[Array], xp: Any) -> bool:
+    """Whether kernels of several devices may write a result where it is asked for."""
+    fits = target.dtype == spec.dtype and addressable(target)
+    return fits and is_apart(target, operands, xp)

@@ -1,0 +1,106 @@
+"""Plans over several devices: calls whose parts are prepared for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdtensor.api.arrays.device_scope import at
+from mdtensor.api.arrays.operands import array_module
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.api.multi_device.device_list import DeviceList
+from mdtensor.api.multi_device.device_report import report_of
+from mdtensor.api.multi_device.spread_call import computed, runner_for
+from mdtensor.api.multi_device.task_programs import TaskPrograms
+from mdtensor.api.plans.call_plan import CallPlan
+from mdtensor.api.plans.explain import explained
+from mdtensor.api.reports.report_subject import Subject, subject_of
+from mdtensor.errors import TranslationError, TuningError
+from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import stage
+
+Array = Any
+
+
+class SpreadPlan(CallPlan):
+    """A call whose parts are computed by several devices; `mdtensor.compile` makes it.
+
+    `choices` are the kernels of the parts, device by device, and `explain` begins with what each
+    device reads and writes.
+    """
+
+    def __init__(self, of: CallPlan, devices: DeviceList) -> None:
+        super().__init__(of.label, of._call, of._arguments)
+        found = self.computation
+        if found is None:
+            raise TranslationError(
+                f"{self.label} is more than one computation on its operands, and not spread over"
+                " devices",
+                hint="leave devices= out, or plan its computations one by one",
+            )
+        self.devices, self._spread = devices, found
+        self._call = f"{self._call}, devices={list(devices.names)}"
+
+    def programs(self) -> TaskPrograms:
+        """The tasks of the devices on arrays of the plan's layouts."""
+        specs = [*self.specs, *self._spread.results]
+        for number, dtype in self._spread.converted:
+            specs[number] = TensorSpec.of(specs[number].shape, dtype)
+        with at(self.device):
+            return runner_for(self._spread, tuple(specs), self.devices).programs
+
+    def choices(self) -> list[Choice]:
+        """The kernel of every part, on its device."""
+        programs = self.programs()
+        found: list[Choice] = []
+        for task in programs.tasks.tasks:
+            engine = programs.engines[task.device]
+            with at(getattr(engine.device, "number", None)):
+                found.append(registry.choice_on(engine, task.md_hom))
+        return found
+
+    def recorded(self) -> list[Recorded]:
+        """Nothing: raises TuningError, since searches are for one device at a time."""
+        raise TuningError(
+            "a plan over several devices is not tuned",
+            hint="tune the call on one device after the other: mdtensor.device(name)",
+        )
+
+    def explain(self, *, passes: bool = False) -> str:
+        """Who gets what, and then each part: its schedule, cost and source, as for one device."""
+        if not self.md_homs:
+            return super().explain(passes=passes)
+        programs = self.programs()
+        parts = [report_of(programs.tasks, programs.names)]
+        for task, choice in zip(programs.tasks.tasks, self.choices(), strict=True):
+            engine = programs.engines[task.device]
+            said = explained(task.md_hom, choice, engine if passes else None)
+            parts.append(f"on {programs.names[task.device]}\n{said}")
+        return "\n\n".join(parts)
+
+    def _subjects(self, peers: Mapping[str, float]) -> list[Subject]:
+        """Every part, and the kernel that was chosen for it on its device."""
+        programs = self.programs()
+        return [
+            subject_of(
+                f"on {programs.names[task.device]}: {task.md_hom!r}",
+                task.md_hom,
+                choice,
+                programs.engines[task.device],
+            )
+            for task, choice in zip(programs.tasks.tasks, self.choices(), strict=True)
+        ]
+
+    def _first(self, operands: Sequence[Array]) -> Any:
+        xp = array_module(operands)
+        with stage("run"):
+            results = computed(self._spread, operands, (), self.devices, xp)
+        several = tuple([r if r.ndim or xp.__name__ == "cupy" else r[()] for r in results])
+        return several[0] if len(several) == 1 else several
+
+    def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
+        self._takes.check_out(*operands, *out)
+        with stage("run"):
+            computed(self._spread, operands, out, self.devices, array_module(operands))

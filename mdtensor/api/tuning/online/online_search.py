@@ -1,0 +1,387 @@
+"""The online search of one computation: what each of its calls does besides.
+
+A call runs the kernel that is trusted, into the caller's arrays, always. What is left of the share
+of its time goes to candidates, which run into memory of their own.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from mdtensor.api.tuning.online.call_trial import Candidate, Trial
+from mdtensor.api.tuning.online.time_account import Account
+from mdtensor.backends.protocol import Program
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import MdtensorError
+from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
+from mdtensor.lower.schedule.schedule import Schedule
+
+Array = Any
+Launch = Callable[..., None]
+Work = Callable[[], Any]
+
+# Seconds that a call takes longer in this mode: it is looked up as one of a mode, and timed.
+LOOKING_S = 3e-6
+# After so many calls, a search ends for which these earn less than they take longer.
+_CALLS = 1000
+_TICK = 1e-9  # seconds that no clock tells apart
+_TRIES = 5  # to have something proposed
+_RECENT = 31  # calls of the trusted kernel whose times are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The kernel that calls run; `is_general` says that it has sizes instead of constants."""
+
+    program: Program
+    source: KernelSource
+    schedule: Schedule
+    is_general: bool
+    is_winner: bool = False
+
+    def is_like(self, source: KernelSource, schedule: Schedule) -> bool:
+        """Whether this is the kernel of a schedule with constants, or has the same text."""
+        if not self.is_general and schedule == self.schedule:
+            return True
+        return source.text == self.source.text
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What work elsewhere came to: the seconds that it took, and its result."""
+
+    seconds: float
+    result: Any
+
+
+class Workshop(Protocol):
+    """What is done beside the calls: proposing, compiling and keeping, each with its seconds.
+
+    `usual_seconds` are what a piece of work should take at most.
+    """
+
+    def usual_seconds(self, work: str) -> float:
+        """The seconds that one of the methods below should take: "go on" for `go_on`."""
+        ...
+
+    def propose(self, trusted: Schedule, told: Callable[[Done], None]) -> None:
+        """Tells candidates, the best first, as pairs of expected times and schedules; or None."""
+        ...
+
+    def compile(self, expected: float, schedule: Schedule, told: Callable[[Done], None]) -> None:
+        """Tells the Candidate; None where it cannot be compiled."""
+        ...
+
+    @property
+    def can_explore(self) -> bool:
+        """Whether there can be a process that searches the space of all schedules."""
+        ...
+
+    def may_explore(self) -> bool:
+        """Whether the space may be searched now; False while another computation's is."""
+        ...
+
+    def explore(
+        self, known: Sequence[tuple[Schedule, float | None]], told: Callable[[Done], None]
+    ) -> None:
+        """Tells the first candidate of the space; None where there is none."""
+        ...
+
+    def go_on(self, seconds: float | None, told: Callable[[Done], None]) -> None:
+        """Tells the next candidate, by what the last one cost; None once the search is over."""
+        ...
+
+    def end(self) -> None:
+        """Ends what was begun for this computation."""
+        ...
+
+    def keep(
+        self, winner: Candidate, seconds: float, trials: int, told: Callable[[Done], None]
+    ) -> None:
+        """Keeps a winner, for later calls and processes."""
+        ...
+
+
+class Check(Protocol):
+    """What runs and checks candidates on the arrays of a launch; see `CallCheck`."""
+
+    def run(self, candidate: Launch, arrays: Sequence[Array], /) -> None:
+        """Runs a candidate into memory of its own."""
+        ...
+
+    def wrong(self, trusted: Launch, candidate: Launch, arrays: Sequence[Array], /) -> str:
+        """What is wrong with a candidate, or an empty string."""
+        ...
+
+
+class OnlineSearch:
+    """Tries candidates in the calls of one computation. Safe for threads and forks.
+
+    One call at a time is timed and earns; others just run. Nothing is waited for: in the child of a
+    fork a search may stand still for good.
+    """
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        checks: Callable[[], Check],
+        check_seconds: float,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.account = Account()
+        self.is_over = False
+        self.trials = 0
+        self._workshop, self._checks, self._clock = workshop, checks, clock
+        self._check_seconds = check_seconds
+        # What was tried cost so many seconds, at the pace of the first kernel that was trusted;
+        # None where it failed. `level` is what the trusted one costs.
+        self._costs: dict[Schedule, float | None] = {}
+        self._level = 0.0
+        self._cost: float | None = None  # of what was tried last
+        self._has_begun = self._is_explored = False  # the space of all schedules
+        self._one = threading.Lock()  # whose call is timed; nobody waits for it
+        self._calls = 0
+        self._trusted: Trusted | None = None
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._was_plain = False
+        self._check: Check | None = None
+        self._trial: Trial | None = None
+        # What is to be kept, with its seconds.
+        self._winner: tuple[Candidate, float] | None = None
+        self._was_finished = False
+        self._tries = 0
+        self._proposals: deque[tuple[float, Schedule]] | None = None
+        # What is done elsewhere now: the seconds that were reserved, and what its result goes to.
+        self._asked: tuple[float, Callable[[Any], None]] | None = None
+        self._done: SimpleQueue[Done] = SimpleQueue()
+
+    @property
+    def times(self) -> Sequence[float]:
+        """The seconds of the turns of the candidate that is tried now."""
+        return () if self._trial is None else tuple(self._trial.seconds)
+
+    def call(self, trusted: Trusted, launch: Launch, arrays: Sequence[Array], share: float) -> None:
+        """Runs a launch of the trusted kernel for its caller, and something else where it is due.
+
+        Of the launch's seconds, such a `share` is earned.
+        """
+        if self.is_over or not self._one.acquire(blocking=False):
+            launch(*arrays)
+            return
+        try:
+            self._timed(trusted, launch, arrays, share)
+        finally:
+            self._one.release()
+
+    def _timed(
+        self, trusted: Trusted, launch: Launch, arrays: Sequence[Array], share: float
+    ) -> None:
+        if trusted is not self._trusted:
+            self._trust(trusted, self._trusted)
+        trial = self._due(arrays)
+        checks = trial is not None and trial.wants_check
+        if trial is not None and not checks:
+            self._take_turn(trial, arrays)
+        began = self._clock()
+        launch(*arrays)
+        seconds = self._clock() - began
+        self.account.earn(share * seconds)
+        self.account.spend(LOOKING_S)
+        if trial is None:
+            self._recent.append(seconds)
+            self._advance()
+        elif checks:
+            self._check_trial(trial, arrays)
+        self._was_plain = trial is None
+
+    def _trust(self, trusted: Trusted, before: Trusted | None) -> None:
+        """Takes what was chosen for calls by now; times of another kernel say nothing any more."""
+        self._trusted = trusted
+        if before is not None and trusted.source.text == before.source.text:
+            return
+        self._was_plain = False
+        self._recent.clear()
+        if self._trial is not None:
+            self._trial.begin_again()
+            if trusted.is_like(self._trial.candidate.source, self._trial.candidate.schedule):
+                self._end_trial(self._trial, self._level or None)
+
+    def _due(self, arrays: Sequence[Array]) -> Trial | None:
+        """The trial that goes on in this call, if any: beside a plain call, and within the share.
+
+        A candidate for aligned arrays ends on others, for which it would be compiled again.
+        """
+        trial = self._trial
+        if trial is None or not self._was_plain:
+            return None
+        if trial.candidate.source.unaligned is not None and not all(map(_is_aligned, arrays)):
+            self._end_trial(trial, None)
+            return None
+        seconds = trial.expected(self._recent[-1])
+        if trial.wants_check:
+            seconds += self._recent[-1] + self._check_seconds
+        return trial if seconds <= self.account.left else None
+
+    def _take_turn(self, trial: Trial, arrays: Sequence[Array]) -> None:
+        """Times a candidate on inputs as calls find them: before the trusted kernel reads them."""
+        assert self._check is not None
+        self._end_trial(trial, None)  # whatever is raised now
+        began = self._clock()
+        try:
+            self._check.run(trial.run, arrays)
+        except (MdtensorError, MemoryError):
+            return
+        finally:
+            seconds = self._clock() - began
+            self.account.spend(seconds)
+        trial.seconds.append(seconds)
+        trial.trusted.append(self._recent[-1])
+        if trial.verdict == "worse":
+            self._end_trial(trial, self._cost_of(trial))
+        else:
+            self._trial = trial
+
+    def _check_trial(self, trial: Trial, arrays: Sequence[Array]) -> None:
+        """Compares a candidate's results with the trusted kernel's, behind the caller's launch."""
+        assert self._check is not None and self._trusted is not None
+        self._end_trial(trial, None)
+        began = self._clock()
+        try:
+            trusted = self._trusted.program.launcher()
+            wrong = self._check.wrong(trusted, trial.run, arrays)
+        except (MdtensorError, MemoryError):
+            return
+        finally:
+            self.account.spend(self._clock() - began)
+        if wrong:
+            return
+        trial.checks += 1
+        if trial.verdict == "better":
+            self._level = self._cost_of(trial)
+            self._winner = trial.candidate, statistics.median(trial.seconds)
+            self._end_trial(trial, self._level)
+        else:
+            self._trial = trial
+
+    def _cost_of(self, trial: Trial) -> float:
+        """What a candidate costs by its turns, at the pace of the first trusted kernel."""
+        self._level = self._level or statistics.median(trial.trusted)
+        pairs = zip(trial.seconds, trial.trusted, strict=True)
+        return self._level * statistics.median(
+            [ours / max(theirs, _TICK) for ours, theirs in pairs]
+        )
+
+    def _end_trial(self, trial: Trial, cost: float | None) -> None:
+        self._note(trial.candidate.schedule, cost)
+        self._trial = None
+
+    def _note(self, schedule: Schedule, cost: float | None) -> None:
+        self._costs[schedule] = self._cost = cost
+
+    def _advance(self) -> None:
+        """Takes what was done elsewhere, or has the next thing done, once that is earned."""
+        self._calls += 1
+        if self._asked is not None:
+            if not self._done.empty():
+                (reserved, then), self._asked = self._asked, None
+                done = self._done.get()
+                self.account.settle(reserved, done.seconds)
+                then(done.result)
+            return
+        if self._trial is not None:
+            return
+        if self._winner is not None:
+            if (told := self._told("keep", lambda _: None)) is not None:
+                self._workshop.keep(*self._winner, self.trials, told)
+                self._winner = None
+        elif self._calls == _CALLS and self.account.earned < self._calls * LOOKING_S:
+            self._end()
+        elif self._proposals is None:
+            if (told := self._told("propose", self._take_proposals)) is not None:
+                assert self._trusted is not None
+                self._workshop.propose(self._trusted.schedule, told)
+        elif self._proposals:
+            if (told := self._told("compile", self._take_candidate)) is not None:
+                self._workshop.compile(*self._proposals.popleft(), told)
+        elif self._workshop.can_explore and not self._is_explored:
+            self._explore()
+        else:
+            self._finish()
+
+    def _explore(self) -> None:
+        """Has the next candidate of the space made, once that is earned and nobody else's turn."""
+        work = "go on" if self._has_begun else "explore"
+        is_paid = self._workshop.usual_seconds(work) <= self.account.left
+        if not is_paid or not self._workshop.may_explore():
+            return
+        if (told := self._told(work, self._take_explored)) is None:
+            return
+        if self._has_begun:
+            self._workshop.go_on(self._cost, told)
+        else:
+            self._has_begun = True
+            self._workshop.explore(tuple(self._costs.items()), told)
+
+    def _take_explored(self, candidate: Candidate | None) -> None:
+        if candidate is None:
+            self._is_explored = True
+        else:
+            self._take_candidate(candidate)
+
+    def _told(self, work: str, then: Callable[[Any], None]) -> Callable[[Done], None] | None:
+        """What is told of work that begins now; None where its seconds are not earned yet."""
+        seconds = self._workshop.usual_seconds(work)
+        if not self.account.reserve(seconds):
+            return None
+        self._asked = seconds, then
+        return self._done.put
+
+    def _take_proposals(self, proposals: Sequence[tuple[float, Schedule]] | None) -> None:
+        """Takes what was proposed; where nobody came to anything, it is asked for once more."""
+        self._tries += 1
+        if proposals is not None or self._tries == _TRIES:
+            self._proposals = deque(proposals or ())
+
+    def _take_candidate(self, candidate: Candidate | None) -> None:
+        """Begins the trial of a candidate, unless it is what calls run anyway."""
+        trusted = self._trusted
+        assert trusted is not None
+        if candidate is None:
+            return
+        if trusted.is_like(candidate.source, candidate.schedule):
+            self._note(candidate.schedule, self._level or None)
+            return
+        try:
+            self._check = self._check or self._checks()
+        except MemoryError:
+            self._end()
+            return
+        self.trials += 1
+        self._trial = Trial(candidate, candidate.program.launcher())
+
+    def _finish(self) -> None:
+        """Ends the search; where nothing was better than a kernel of its own, that one is kept."""
+        trusted = self._trusted
+        is_own = trusted is not None and not (trusted.is_general or trusted.is_winner)
+        if trusted is not None and is_own and self.trials and not self._was_finished:
+            kept = Candidate(trusted.schedule, trusted.source, trusted.program)
+            self._winner = kept, statistics.median(self._recent)
+            self._was_finished = True
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._workshop.end()
+        self._trial = self._check = None
+        self._proposals = deque()
+
+
+def _is_aligned(array: Array) -> bool:
+    return array.__array_interface__["data"][0] % ALIGNMENT == 0

@@ -1,0 +1,1 @@
+"""Default schedules: winners by classes of devices, in files that the package may bring along."""

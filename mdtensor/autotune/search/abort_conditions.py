@@ -1,0 +1,134 @@
+"""When a search ends: those conditions of 002, section 5.6.1, combined by `&` and `|`."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import field
+
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TuningError
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a search has come: seconds, evaluations, and the best cost after each of them."""
+
+    space_size: int
+    elapsed: float = 0.0
+    best: list[float] = field(default_factory=list[float])
+    at: list[float] = field(default_factory=list[float])
+
+    def add(self, cost: float, elapsed: float) -> None:
+        """One more evaluation, of infinite cost where the configuration was invalid."""
+        self.best.append(min(cost, self.best[-1] if self.best else math.inf))
+        self.at.append(elapsed)
+        self.elapsed = elapsed
+
+    @property
+    def evaluations(self) -> int:
+        """How many configurations were evaluated."""
+        return len(self.best)
+
+    @property
+    def cost(self) -> float:
+        """The lowest cost so far; infinity before there is any."""
+        return self.best[-1] if self.best else math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """A condition under which a search ends; `&` waits for both of two, `|` for either.
+
+    Any function of a `Progress` can be one.
+
+    >>> duration(minutes=10) | evaluations(500) & cost_reached(1e-3)
+    (duration(600 s) | (evaluations(500) & cost_reached(0.001)))
+    >>> Condition("forty and no better", lambda p: p.evaluations >= 40 and p.cost > 1)
+    forty and no better
+    """
+
+    text: str
+    holds: Callable[[Progress], bool]
+
+    def __and__(self, other: Condition) -> Condition:
+        text = f"({self} & {other})"
+        return Condition(text, lambda progress: self.holds(progress) and other.holds(progress))
+
+    def __or__(self, other: Condition) -> Condition:
+        text = f"({self} | {other})"
+        return Condition(text, lambda progress: self.holds(progress) or other.holds(progress))
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def duration(seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> Condition:
+    """The search ends after a time; what is being evaluated then is finished."""
+    total = _positive(seconds + 60 * minutes + 3600 * hours, "a duration")
+    return Condition(f"duration({total:g} s)", lambda progress: progress.elapsed >= total)
+
+
+def evaluations(count: int) -> Condition:
+    """The search ends after so many evaluations, invalid configurations counted."""
+    most = _positive(count, "a number of evaluations")
+    return Condition(f"evaluations({count})", lambda progress: progress.evaluations >= most)
+
+
+def fraction(share: float) -> Condition:
+    """The search ends when this share of the space, in (0, 1], is evaluated."""
+    if not 0 < share <= 1:
+        raise TuningError(f"a fraction of a space lies in (0, 1], not {share!r}")
+    text = f"fraction({share:g})"
+    return Condition(text, lambda progress: progress.evaluations >= share * progress.space_size)
+
+
+def cost_reached(cost: float) -> Condition:
+    """The search ends when some configuration costs so much or less."""
+    return Condition(f"cost_reached({cost:g})", lambda progress: progress.cost <= cost)
+
+
+def speedup(
+    factor: float, *, seconds: float | None = None, evaluations: int | None = None
+) -> Condition:
+    """The search ends when the last seconds, or evaluations, made the best no faster by a factor.
+
+    Nothing is lost before the first valid configuration is found.
+
+    >>> progress = Progress(1000)
+    >>> for cost in (9.0, 4.0, 3.9, 3.9): progress.add(cost, progress.elapsed + 1)
+    >>> speedup(1.1, evaluations=2).holds(progress), speedup(1.1, evaluations=3).holds(progress)
+    (True, False)
+    """
+    if (seconds is None) == (evaluations is None):
+        raise TuningError(
+            "a speed-up is lost over seconds or over evaluations",
+            hint="speedup(1.05, seconds=30) or speedup(1.05, evaluations=50)",
+        )
+    if not 1 < factor < math.inf:
+        raise TuningError(f"a speed-up is a factor above 1, not {factor!r}")
+    if evaluations is not None:
+        last = int(_positive(evaluations, "a number of evaluations"))
+        text = f"speedup({factor:g}, {last} evaluations)"
+        return Condition(text, lambda p: _lost(p, p.evaluations - last, factor))
+    span = _positive(seconds or 0.0, "a duration")
+
+    def lost(progress: Progress) -> bool:
+        return _lost(progress, bisect_right(progress.at, progress.elapsed - span), factor)
+
+    return Condition(f"speedup({factor:g}, {span:g} s)", lost)
+
+
+def _lost(progress: Progress, before: int, factor: float) -> bool:
+    """Whether what came after so many evaluations made the best no faster by that factor."""
+    if before <= 0 or progress.best[before - 1] == math.inf:
+        return False
+    # Nothing is better than no cost at all.
+    return progress.best[before - 1] < factor * progress.cost or progress.cost == 0
+
+
+def _positive(number: float, what: str) -> float:
+    if not number > 0:
+        raise TuningError(f"{what} is greater than 0, not {number!r}")
+    return number

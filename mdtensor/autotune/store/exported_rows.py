@@ -1,0 +1,51 @@
+"""Exported stores: files of rows as lines of JSON, and what is refused of those of anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mdtensor.autotune.store.rows import Row, row_from_line
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import MdtensorError, StoreError
+
+EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A line of a file that is no row, and why."""
+
+    line: int
+    reason: str
+
+
+def rows_in(
+    lines: Iterable[str], check: Callable[[str], object]
+) -> tuple[list[Row], tuple[Refusal, ...]]:
+    """The valid rows of an exported file's lines, and why the others are refused.
+
+    `check` raises an MdtensorError for a schedule that is none. Raises StoreError for another kind
+    of file.
+    """
+    rows: list[Row] = []
+    refused: list[Refusal] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            _check_header(line)
+        elif line.strip():
+            try:
+                row = row_from_line(line)
+                check(row.schedule)
+                rows.append(row)
+            except MdtensorError as error:
+                refused.append(Refusal(number, error.message))
+    if not number:
+        _check_header("")
+    return rows, tuple(refused)
+
+
+def _check_header(line: str) -> None:
+    line = line.strip()
+    if line != EXPORT_HEADER:
+        raise StoreError(f"line 1: not an exported store of this version: {line!r:.80}")

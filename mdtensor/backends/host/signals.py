@@ -1,0 +1,44 @@
+"""Work that signals do not interrupt."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def uninterrupted(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+    """Calls a function to its end, in a thread of its own where this is the main one.
+
+    Python runs handlers of signals in the main thread alone. Where one raises, as Ctrl-C does, the
+    caller stops waiting, and the function goes on: nothing that it makes is left half made. Locks
+    in C do the waiting: those written in Python, of which events and futures are made, may stay
+    locked for ever where a handler raises as they are taken.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*args, **options)
+    results: list[R] = []
+    errors: list[BaseException] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def work() -> None:
+        try:
+            results.append(function(*args, **options))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:  # there are too many, or the interpreter ends
+        work()
+    done.acquire()
+    for error in errors:
+        raise error
+    return results[0]

@@ -1,0 +1,29 @@
+"""Host code for kernels of your own: devices, buffers, launches in the order of their data.
+
+The page docs/host.md shows it.
+"""
+
+from mdtensor.host.buffers import Access, Buffer, Part, buffer, empty, read, read_write, write
+from mdtensor.host.host_devices import Device, device, devices
+from mdtensor.host.host_kernels import Kernel, Launch, kernel
+from mdtensor.host.profiling import Profile, Span, profile
+
+__all__ = [
+    "Access",
+    "Buffer",
+    "Device",
+    "Kernel",
+    "Launch",
+    "Part",
+    "Profile",
+    "Span",
+    "buffer",
+    "device",
+    "devices",
+    "empty",
+    "kernel",
+    "profile",
+    "read",
+    "read_write",
+    "write",
+]

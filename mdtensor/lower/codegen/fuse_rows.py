@@ -1,0 +1,170 @@
+"""Kernels of a chain on a block of rows, run one after the other for each block, as one kernel.
+
+What lies between them is there for one block, in the scratch memory of the group that computes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import LoweringError
+from mdtensor.lower.codegen.fuse_kernels import (
+    Place,
+    Wired,
+    arguments_of,
+    is_alone,
+    name_of,
+    placed,
+    with_buffers,
+)
+from mdtensor.lower.ir.index import ZERO, Index, as_index, name, total
+from mdtensor.lower.ir.loop_nest import Argument, LoopNest
+from mdtensor.lower.ir.statements import Block, If, IndexCalc, LetIndex, Loop, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class OnRows(Wired):
+    """A kernel on a block of rows.
+
+    `strides` has, for each array and each dim of rows, the elements between where a block begins
+    and where one does that is a row further along; `itemsizes` their bytes. `overwritten` are pairs
+    of a result and of an input that may lie in one place.
+    """
+
+    strides: tuple[tuple[int, ...], ...]
+    itemsizes: tuple[int, ...]
+    overwritten: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Rows along several dims, the last one fastest, in blocks of so many along each."""
+
+    extents: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Blocks along each dim."""
+        pairs = zip(self.extents, self.lengths, strict=True)
+        return tuple(-(-extent // length) for extent, length in pairs)
+
+    @property
+    def ragged(self) -> tuple[int, ...]:
+        """The dims whose last block has fewer rows."""
+        pairs = enumerate(zip(self.extents, self.lengths, strict=True))
+        return tuple(d for d, (extent, length) in pairs if extent % length)
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """Rows of a block that is the last one along the dim that has a ragged one."""
+        pairs = zip(self.extents, self.lengths, strict=True)
+        return tuple(extent % length or length for extent, length in pairs)
+
+    def first_rows(self, number: str) -> list[Statement]:
+        """Declares `at0`, `at1`, …, the first row along each dim of a block by its number."""
+        statements: list[Statement] = []
+        rest = name(number)
+        for d in reversed(range(len(self.extents))):
+            if d == 0:
+                statements.append(LetIndex(_at(d), rest * self.lengths[d]))
+                continue
+            count = as_index(self.counts[d])
+            statements.append(LetIndex(f"turn{d}", IndexCalc("%", rest, count)))
+            statements.append(LetIndex(_at(d), name(f"turn{d}") * self.lengths[d]))
+            statements.append(LetIndex(f"left{d}", IndexCalc("/", rest, count)))
+            rest = name(f"left{d}")
+        return statements
+
+
+def _at(d: int) -> str:
+    return f"at{d}"
+
+
+def joined_by_rows(
+    parts: Sequence[OnRows],
+    rest: Sequence[OnRows],
+    blocks: Blocks,
+    groups: int,
+    arrays: Sequence[int],
+    between: Mapping[int, int],
+) -> LoopNest:
+    """One kernel that runs all parts on every block, and those of the `rest` on ragged last ones.
+
+    Its arguments are `arrays` by their numbers, and scratch memory, where each group has those
+    `between`, of so many bytes. Raises LoweringError for kernels of several groups or work-items,
+    and where blocks along several dims are ragged.
+    """
+    if len(blocks.ragged) > 1 or bool(blocks.ragged) != bool(rest):
+        raise LoweringError(f"blocks {blocks.lengths} of {blocks.extents} rows leave several rests")
+    if not all(is_alone(part.kernel) for part in (*parts, *rest)):
+        raise LoweringError("a kernel of several groups is not joined with others")
+    both = [
+        (part.overwritten, other.overwritten)
+        for part, other in zip(parts, rest or parts, strict=True)
+    ]
+    overwritten = [[pair for pair in pairs if pair in others] for pairs, others in both]
+    places, end = placed(between, [part.arrays for part in parts], overwritten)
+    most = max(p.kernel.scratch.constant or 0 for p in (*parts, *rest))
+    _, scratch = placed({0: most}, [{0}])
+    own = name("group") * (end + scratch)
+
+    def run(several: Sequence[OnRows]) -> tuple[Statement, ...]:
+        return tuple(Block(_on_block(part, places, own, end)) for part in several)
+
+    body = run(parts)
+    for d in blocks.ragged:
+        whole = name(_at(d)) + blocks.lengths[d]
+        body = (If(whole, "<=", as_index(blocks.extents[d]), body, run(rest)),)
+    count = math.prod(blocks.counts)
+    each = -(-count // groups)
+    begin = name("group") * each
+    bounds = LetIndex("end_block", IndexCalc("min", begin + each, as_index(count)))
+    loop = Loop(
+        "block",
+        begin,
+        name("end_block"),
+        as_index(1),
+        (*blocks.first_rows("block"), *body),
+    )
+    return LoopNest(
+        "kernel_0",
+        arguments_of(parts, arrays),
+        sizes=(),
+        threads=1,
+        body=(bounds, loop),
+        groups=as_index(-(-count // each)),
+        scratch=as_index((end + scratch) * -(-count // each)),
+        head="\n".join(part.kernel.head for part in parts),
+    )
+
+
+def _on_block(
+    part: OnRows, places: Mapping[int, int], own: Index, end: int
+) -> tuple[Statement, ...]:
+    """A kernel's body on the block whose first rows are declared, as that of the only group."""
+    arguments = [a for a in part.kernel.arguments if a.role in ("input", "output")]
+    found = [
+        _place(number, strides, itemsize, argument, places, own)
+        for number, strides, itemsize, argument in zip(
+            part.arrays, part.strides, part.itemsizes, arguments, strict=True
+        )
+    ]
+    alone = LetIndex("group", ZERO)
+    return with_buffers(part.kernel, found, own + end, (alone,))
+
+
+def _place(
+    number: int,
+    strides: Sequence[int],
+    itemsize: int,
+    argument: Argument,
+    places: Mapping[int, int],
+    own: Index,
+) -> Place:
+    if number in places:
+        return "scratch", own + places[number]
+    parts = itemsize // argument.memory.itemsize  # of a complex number
+    return name_of(number), total(name(_at(d)) * (s * parts) for d, s in enumerate(strides))

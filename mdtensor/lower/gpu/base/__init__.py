@@ -1,0 +1,1 @@
+"""What the kinds of schedules on a GPU share: blocks, resources, costs, limits of the device."""

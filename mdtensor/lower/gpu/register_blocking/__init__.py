@@ -1,0 +1,1 @@
+"""The kind of reductions whose accumulators stay in registers."""

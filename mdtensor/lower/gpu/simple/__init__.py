@@ -1,0 +1,1 @@
+"""The kind `simple`: one accumulator or one point after the other."""

@@ -1,0 +1,1 @@
+"""The kind `matrices`: products that warps multiply on tensor cores (mma)."""

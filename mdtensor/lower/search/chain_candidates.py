@@ -1,0 +1,189 @@
+"""Schedules of chains computed block of rows by block of rows, ranked by the cost model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from mdtensor.dataclass import dataclass
+from mdtensor.lower.codegen.fuse_kernels import placed
+from mdtensor.lower.codegen.fuse_rows import Blocks
+from mdtensor.lower.cpu.cost.cpu_cost import GROUP_OVERHEAD, INLINE_LAUNCH, WAKING
+from mdtensor.lower.cpu.parallelism import GROUPS_PER_CORE
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_of_device import problem_of_device
+from mdtensor.lower.schedule.chain_schedule import ChainSchedule
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import ranked
+from mdtensor.specs import Target
+from mdtensor.translate.rewrites.shared_rows import Link, Piece, Row, pieces, shared_rows
+from mdtensor.translate.rewrites.shared_terms import with_shared_terms
+
+# By what rows inside must promise to be faster: estimates are far off where elements are gathered.
+RISK = 1.15
+_FEW = 4  # schedules of a step that are ranked: some stream
+_OF_CACHE = 0.28  # the part of a core's cache that what lies between may take
+_MOST_ROWS, _FEWER_ROWS = 256, (1, 2, 4)  # rows of a block, and by what they are divided
+
+Parts = tuple[tuple[Problem, Piece], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnBlocks:
+    """A chain on a block of rows, and on a ragged last one.
+
+    `between` are the bytes of the arrays that a group has for its own.
+    """
+
+    blocks: Blocks
+    steps: Parts
+    rest: Parts
+    between: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChain:
+    """A chain, the rows that it shares, and the slots that a block may have for its `own`."""
+
+    chain: tuple[Link, ...]
+    rows: tuple[Row, ...]
+    own: tuple[int, ...]
+
+    def on_blocks(
+        self, lengths: tuple[int, ...], target: Target, *, rows_inside: bool = False
+    ) -> OnBlocks:
+        """The chain on blocks of so many rows along each dim."""
+        blocks = Blocks(tuple(row.extent for row in self.rows), lengths)
+        steps = self._parts(lengths, target, rows_inside=rows_inside)
+        rest = self._parts(blocks.last, target, rows_inside=rows_inside) if blocks.ragged else ()
+        between = {
+            slot: buffer.spec.nbytes
+            for _, piece in steps
+            for slot, buffer in zip(piece.results, piece.md_hom.outputs, strict=True)
+            if slot in self.own
+        }
+        return OnBlocks(blocks, steps, rest, between)
+
+    @property
+    def bytes_of_row(self) -> int:
+        """What lies between for one row, at one time."""
+        one = (1,) * len(self.rows)
+        found = pieces(self.chain, self.rows, one, self.own)
+        sizes = {
+            slot: buffer.spec.nbytes
+            for piece in found
+            for slot, buffer in zip(piece.results, piece.md_hom.outputs, strict=True)
+            if slot in self.own
+        }
+        used, over = zip(*[(piece.slots, piece.overwritten) for piece in found], strict=True)
+        return placed(sizes, used, over)[1]
+
+    def with_shared_terms(self) -> RowChain | None:
+        """The chain that computes terms once which several `md_hom`s take; None where none do."""
+        chain = with_shared_terms(self.chain)
+        if len(chain) == len(self.chain):
+            return None
+        known = {slot for link in self.chain for slot in (*link.operands, *link.results)}
+        terms = {slot for link in chain for slot in link.results} - known
+        return row_chain(chain, (*self.own, *sorted(terms)))
+
+    def _parts(self, lengths: Sequence[int], target: Target, *, rows_inside: bool) -> Parts:
+        found = pieces(self.chain, self.rows, lengths, self.own, rows_inside=rows_inside)
+        return tuple((problem_of_device(piece.md_hom, target), piece) for piece in found)
+
+
+def row_chain(chain: Sequence[Link], own: Collection[int]) -> RowChain | None:
+    """The chain with the rows that it shares; None where it has none, or reads nothing of its own.
+
+    Slots of its `own` are those that nobody sees.
+    """
+    rows = shared_rows(chain)
+    if not rows or not own or not {*own} <= dict(rows[0].axes).keys():
+        return None
+    return RowChain(tuple(chain), rows, tuple(own))
+
+
+def best_on_rows(
+    chain: RowChain, target: Target, pause: Callable[[], None] | None = None
+) -> tuple[float, OnBlocks, ChainSchedule] | None:
+    """The schedule that the cost model ranks first: its estimated seconds, and the chain by it."""
+    alone = replace(target, cores=1)
+    known: dict[Problem, tuple[float, Schedule] | None] = {}
+
+    def schedules(parts: Parts) -> tuple[float, tuple[Schedule, ...]] | None:
+        for problem, _ in parts:
+            if problem not in known:
+                known[problem] = _best_of_one_group(problem, alone, pause)
+        found = [pair for problem, _ in parts if (pair := known[problem]) is not None]
+        if len(found) < len(parts):
+            return None
+        return sum(seconds for seconds, _ in found), tuple([schedule for _, schedule in found])
+
+    best: tuple[float, OnBlocks, ChainSchedule] | None = None
+    least = math.inf
+    for made, inside, shared in _ways(chain, target):
+        steps, rest = schedules(made.steps), schedules(made.rest)
+        if steps is None or rest is None:
+            continue
+        count = math.prod(made.blocks.counts)
+        groups = min(count, GROUPS_PER_CORE * target.cores)
+        busiest = -(-count // target.cores)
+        seconds = steps[0] * busiest + WAKING * target.launch_seconds
+        seconds += groups * GROUP_OVERHEAD / target.cores
+        promised = seconds * (RISK if inside else 1.0)
+        if promised < least:
+            least, lengths = promised, made.blocks.lengths
+            schedule = ChainSchedule(lengths, groups, steps[1], rest[1], inside, shared)
+            best = seconds, made, schedule
+    return best
+
+
+def _best_of_one_group(
+    problem: Problem, alone: Target, pause: Callable[[], None] | None
+) -> tuple[float, Schedule] | None:
+    """The schedule of one group that is ranked first, and its seconds without a launch."""
+    for seconds, schedule in ranked(problem, alone, most=_FEW, pause=pause):
+        if not schedule.streaming and math.prod(schedule.parts) == 1:
+            return seconds - INLINE_LAUNCH, schedule
+    return None
+
+
+def _ways(chain: RowChain, target: Target) -> Iterator[tuple[OnBlocks, bool, bool]]:
+    """The chain on blocks of various lengths.
+
+    And whether rows are innermost in what lies between, and whether terms are shared; not where
+    that makes no difference.
+    """
+    for shared, form in enumerate((chain, chain.with_shared_terms())):
+        if form is None:
+            continue
+        for lengths in lengths_of_blocks(form, target):
+            apart = form.on_blocks(lengths, target)
+            yield apart, False, bool(shared)
+            together = form.on_blocks(lengths, target, rows_inside=True)
+            if together.steps != apart.steps:
+                yield together, True, bool(shared)
+
+
+def lengths_of_blocks(chain: RowChain, target: Target) -> Iterator[tuple[int, ...]]:
+    """Rows of a block: so many that what lies between stays in a core's cache, and fewer.
+
+    Rows of the last dims are in a block together; no more than leave every core several blocks.
+    """
+    extents = [row.extent for row in chain.rows]
+    every = math.prod(extents)
+    most = min(_MOST_ROWS, every // (GROUPS_PER_CORE * target.cores))
+    fits = _power(max(1, min(most, int(_OF_CACHE * target.l2_bytes / chain.bytes_of_row))))
+    for count in dict.fromkeys(max(1, fits // fewer) for fewer in _FEWER_ROWS):
+        lengths: list[int] = []
+        left = count
+        for extent in reversed(extents):
+            lengths.insert(0, min(extent, left))
+            left = max(1, left // extent)
+        yield tuple(lengths)
+
+
+def _power(most: int) -> int:
+    """The largest power of two that is not more."""
+    return 1 << (most.bit_length() - 1)

@@ -1,0 +1,141 @@
+"""Shared terms: functions that several `md_hom`s of a chain take of the same elements.
+
+Such a term becomes an `md_hom` of its own, which concatenates along all dims, and whose results the
+others read. A softmax needs its powers twice: for their sum, and for the quotients.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC
+from mdtensor.translate.graphs import in_order
+from mdtensor.translate.md_hom import Dim, MDHom, Step
+from mdtensor.translate.operations import LONG_FUNCTIONS
+from mdtensor.translate.rewrites.shared_rows import Link
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import dims_in, params_in, substitute
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A function of elements, whichever `md_hom` takes it: parameters and dims by first use.
+
+    Parameter n is the element of a slot that access n reads.
+    """
+
+    function: Expr
+    slots: tuple[int, ...]
+    view: tuple[Access, ...]
+    extents: tuple[int, ...]
+
+
+def with_shared_terms(chain: Sequence[Link]) -> tuple[Link, ...]:
+    """The chain with an `md_hom` for each term that several take; as it is where none does.
+
+    New slots follow those of the chain.
+    """
+    links = tuple(chain)
+    while True:
+        found = Counter(term for link in links for term in {term for term, _ in _terms(link)})
+        shared = [term for term, count in found.items() if count > 1]
+        if not shared:
+            return links
+        links = _shared(links, max(shared, key=lambda term: term.function.size))
+
+
+def _terms(link: Link) -> Iterator[tuple[Term, Expr]]:
+    """The terms of an `md_hom` that take long, each with the expression that it is there."""
+    md_hom = link.md_hom
+    if not all(access.is_affine for access in md_hom.inp_view):
+        return
+    for node in in_order(md_hom.scalar.results):
+        if node.op in LONG_FUNCTIONS and not dims_in(node):
+            term = _term(link, node)
+            if term.extents:
+                yield term, node
+
+
+def _term(link: Link, node: Expr) -> Term:
+    md_hom = link.md_hom
+    taken = params_in(node)
+    accesses = [md_hom.inp_view[n] for n in taken]
+    names = {name: f"d{n}" for n, name in enumerate(_dims(accesses))}
+    types = [md_hom.scalar.params[n] for n in taken]
+    given = {old: param(new, types[new]) for new, old in enumerate(taken)}
+    return Term(
+        substitute(node, given),
+        tuple(link.operands[access.buffer] for access in accesses),
+        tuple(replace(a.renamed(names), buffer=n) for n, a in enumerate(accesses)),
+        tuple(md_hom.extents[name] for name in names),
+    )
+
+
+def _dims(accesses: Sequence[Access]) -> tuple[str, ...]:
+    """Names of dims in the order in which accesses have them."""
+    return tuple(dict.fromkeys(name for access in accesses for name in access.dims))
+
+
+def _shared(links: Sequence[Link], term: Term) -> tuple[Link, ...]:
+    """The chain in which a term is computed before the first `md_hom` that takes it."""
+    slot = 1 + max(slot for link in links for slot in (*link.operands, *link.results))
+    spec = TensorSpec.of(term.extents, term.function.dtype)
+    made: list[Link] = []
+    is_made = False
+    for link in links:
+        found = next((node for other, node in _terms(link) if other == term), None)
+        if found is None:
+            made.append(link)
+            continue
+        if not is_made:
+            made.append(_computed(link, found, term, slot, spec))
+        is_made = True
+        made.append(_reading(link, found, slot, spec))
+    return tuple(made)
+
+
+def _computed(link: Link, node: Expr, term: Term, slot: int, spec: TensorSpec) -> Step:
+    """The `md_hom` of a term, on the buffers of one that takes it."""
+    read = [link.md_hom.inputs[link.md_hom.inp_view[n].buffer] for n in params_in(node)]
+    names = [f"d{n}" for n in range(len(term.extents))]
+    md_hom = MDHom(
+        tuple(Dim(name, n, CC) for name, n in zip(names, term.extents, strict=True)),
+        ScalarFunction(tuple(buffer.spec.dtype for buffer in read), (term.function,)),
+        tuple(replace(buffer, name=f"x{n}") for n, buffer in enumerate(read)),
+        (Buffer("term", spec),),
+        term.view,
+        (Access.at(0, names),),
+    )
+    return Step(md_hom, term.slots, (slot,))
+
+
+def _reading(link: Link, node: Expr, slot: int, spec: TensorSpec) -> Step:
+    """The `md_hom` that reads the results of a term, and of its own elements what is left."""
+    md_hom = link.md_hom
+    accesses = [md_hom.inp_view[n] for n in params_in(node)]
+    result = param(len(md_hom.inp_view), spec.dtype)
+    function = md_hom.scalar.rewritten(lambda other: result if other == node else other)
+    taken = sorted({n for expr in function.results for n in params_in(expr)})
+    own = Access(len(md_hom.inputs), tuple(map(AffineIndex.of, _dims(accesses))))
+    view, types = (*md_hom.inp_view, own), (*function.params, spec.dtype)
+    given = {old: param(new, types[old]) for new, old in enumerate(taken)}
+    return Step(
+        replace(
+            md_hom,
+            scalar=replace(
+                function,
+                params=tuple(types[n] for n in taken),
+                results=tuple(substitute(expr, given) for expr in function.results),
+            ),
+            inputs=(*md_hom.inputs, Buffer("term", spec)),
+            inp_view=tuple(view[n] for n in taken),
+        ),
+        (*link.operands, slot),
+        link.results,
+    )

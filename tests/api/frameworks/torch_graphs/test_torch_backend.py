@@ -1,0 +1,96 @@
+"""Modules by the backend beside eager ones in float64, where torch is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[4]
+MODULES = """
+import copy, math, warnings
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import mdtensor as mdt
+import mdtensor.torch
+
+class CNN(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3, padding=1)
+        self.norm, self.last = nn.BatchNorm2d(4), nn.Linear(32, 10)
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv1(x))), 2)
+        return self.last(F.avg_pool2d(F.relu(self.conv2(x)), 2).flatten(1)).log_softmax(-1)
+
+class Attention(nn.Module):
+    def __init__(self, width=16, heads=2):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm(x)).split(width, -1)
+        q, k, v = (p.view(batch, length, self.heads, -1).transpose(1, 2) for p in parts)
+        scores = (q @ k.transpose(-1, -2)) / math.sqrt(width // self.heads)
+        mask = torch.ones(length, length, dtype=torch.bool).tril()
+        weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+        return x + F.gelu(self.out((weights @ v).transpose(1, 2).reshape(x.shape)))
+
+def close(found, due, scale):
+    assert (found.double() - due).abs().max() <= 2e-6 * scale, (found, due)
+
+def largest(tensors):
+    return max(t.abs().max() for t in tensors)
+
+for module, x in ((CNN(), torch.randn(3, 1, 8, 8)), (Attention(), torch.randn(2, 5, 16))):
+    wide = copy.deepcopy(module).double()
+    compiled = torch.compile(module, backend="mdtensor", fullgraph=True)
+    for _ in range(2):
+        found, due = compiled(x), wide(x.double())
+        close(found, due, due.abs().max())
+        cotangent = torch.randn_like(found)
+        module.zero_grad(), wide.zero_grad()
+        found.backward(cotangent)
+        due.backward(cotangent.double())
+        scale = largest([p.grad for p in wide.parameters()])
+        for one, other in zip(module.parameters(), wide.parameters()):
+            close(one.grad, other.grad, scale)
+    module.eval(), wide.eval()
+    with torch.no_grad():
+        close(compiled(x), wide(x.double()), 1 + wide(x.double()).abs().max())
+        with mdt.tuning("record") as seen:
+            compiled(x)
+        assert len(list(seen)) > 3, seen
+        report = mdtensor.torch.report(compiled, x, repeats=1)
+        assert abs(sum(row.share for row in report) - 1) < 1e-6
+
+@torch.compile(backend="mdtensor")
+def changes(a):
+    copied = a.clone()
+    a.mul_(2)
+    return copied.t() @ a
+
+a = torch.randn(4, 4)
+before = a.clone()
+close(changes(a), before.double().t() @ (2 * before.double()), 10)
+assert torch.equal(a, 2 * before)
+
+product = torch.compile(lambda a: (a @ a.t()).relu(), backend="mdtensor", dynamic=True)
+for n in (5, 6, 7, 7):
+    a = torch.randn(n, 4)
+    close(product(a), (a.double() @ a.double().t()).relu(), 10)
+print("done")
+"""
+
+
+if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
+
+    def test_modules_and_their_gradients() -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", MODULES], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "done"

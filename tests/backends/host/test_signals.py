@@ -1,0 +1,67 @@
+"""Work that is not interrupted: results, errors, and a signal that comes while it goes on."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from mdtensor.backends.host.signals import uninterrupted
+
+
+class InterruptedWaitError(Exception):
+    pass
+
+
+def interrupt(*_: Any) -> None:
+    raise InterruptedWaitError
+
+
+def test_results_and_errors_are_those_of_the_function() -> None:
+    assert uninterrupted(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        uninterrupted(divmod, 7, 0)
+
+
+def test_who_waits_is_interrupted_and_the_work_is_done() -> None:
+    is_done = threading.Event()
+
+    def work() -> None:
+        time.sleep(0.2)
+        is_done.set()
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(InterruptedWaitError):
+            uninterrupted(work)
+        assert not is_done.is_set()
+        assert is_done.wait(5)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_work_themselves() -> None:
+    names: list[str] = []
+    thread = threading.Thread(
+        target=lambda: names.append(uninterrupted(lambda: threading.current_thread().name)),
+        name="caller",
+    )
+    thread.start()
+    thread.join()
+    assert names == ["caller"]
+
+
+def test_where_no_thread_begins_the_caller_works_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from the end of the interpreter on."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(_thread, "start_new_thread", fails)
+    assert uninterrupted(threading.current_thread) is threading.main_thread()
