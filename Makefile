@@ -17,10 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check format test test-cross test-gpu bench demo docs site clean
+.PHONY: help venv check format test campaign test-cross test-gpu bench demo docs site clean
 
 help: ## List the tasks.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: $(VENV)/installed ## Set up .venv: mdtensor (editable), both CPU devices, the tools.
 
@@ -34,8 +34,12 @@ format: $(VENV)/installed ## Rewrite the sources as the checks want them.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(VENV)/installed ## All tests that need no GPU.
+test: $(VENV)/installed ## All tests that need no GPU and ask no clock: first those that begin no process.
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "process and not campaign" --reruns 1 $(ARGS) || test $$? = 5  # where none is asked for
+
+campaign: $(VENV)/installed ## All cases, fuzzers, kills, bounds of time; a log in bench/results.
+	$(BIN)/python -m tests.campaign $(ARGS)
 
 test-cross: $(VENV)/installed ## Kernels of other processors under QEMU; tells what is missing.
 	$(BIN)/python -m pytest --cross -m cross tests/cross $(ARGS)
@@ -57,20 +61,20 @@ site: $(VENV)/installed-site ## The documentation as a site, build/site/index.ht
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -c docs -d build/doctrees . build/site $(ARGS)
 
 clean: ## Remove .venv and all that the tools left behind.
-	rm -rf $(VENV) build dist *.egg-info .benchmarks .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-newest build dist *.egg-info .benchmarks .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is written last: a broken set-up is done again.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("mdtensor needs Python 3.11 or newer: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 10 -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 10 -c constraints.txt -e '.[bench]'
 	@touch $@
 
 $(VENV)/installed-site: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 10 -c constraints.txt -e '.[site]'
 	@touch $@

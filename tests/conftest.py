@@ -1,11 +1,20 @@
-"""What every test runs under: a cache of its own, fixed examples, no GPU unless asked for."""
+"""What every test runs under: a cache of its own, fixed examples, no GPU unless asked for.
+
+Tests that are not marked begin no processes: an audit hook refuses. What ran, and how long it took,
+is written to the file that MDTENSOR_TEST_OUTCOMES names, for `python -m tests.outcomes`.
+"""
 
 from __future__ import annotations
 
 import functools
+import gc
+import hashlib
+import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # OpenBLAS reads these when NumPy is first imported, and takes another processor's kernels.
@@ -41,6 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cross",
         action="store_true",
         help="run the tests marked cross; a missing emulator or compiler fails them",
+    )
+    parser.addoption(
+        "--all-cases", action="store_true", help="run all cases of the tests marked sampled"
     )
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden"
@@ -86,11 +98,72 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "gpus": config.getoption("--gpus") or (config.getoption("--gpu") and not missing_gpu(2)),
         "cross": config.getoption("--cross"),
     }
-    for marker in (marker for marker, wanted in is_wanted.items() if not wanted):
-        left_out = [item for item in items if item.get_closest_marker(marker)]
-        if left_out:
-            config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item not in left_out]
+    left_out = {
+        item
+        for marker, wanted in is_wanted.items()
+        for item in items
+        if not wanted and item.get_closest_marker(marker)
+    }
+    if not config.getoption("--all-cases"):
+        left_out.update(_beyond_samples(items))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _beyond_samples(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Cases of tests marked `sampled` beyond the count of the mark, by a hash of their names."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        (count,) = next(found[0].iter_markers("sampled")).args
+        yield from sorted(found, key=_hash)[count:]
+
+
+def _hash(item: pytest.Item) -> bytes:
+    return hashlib.sha256(item.nodeid.encode()).digest()
+
+
+_PROCESSES = {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_MAY_BEGIN_PROCESSES = ("process", "campaign", "gpu", "gpus", "cross")
+_quiet_test = ""  # the one that is running, if it may begin no process
+
+
+def _refuse_processes(event: str, _: object) -> None:
+    if event in _PROCESSES and _quiet_test:
+        raise AssertionError(f"{_quiet_test} begins a process ({event}): mark it `process`")
+
+
+sys.addaudithook(_refuse_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global _quiet_test
+    marked = any(map(item.get_closest_marker, _MAY_BEGIN_PROCESSES))
+    _quiet_test = "" if marked else item.nodeid
+    try:
+        return (yield)
+    finally:
+        _quiet_test = ""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file leaves behind is not looked through again by each collection of garbage."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    path = os.environ.get("MDTENSOR_TEST_OUTCOMES")
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:
+        row = [report.nodeid, report.when, report.outcome, round(report.duration, 3)]
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

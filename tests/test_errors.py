@@ -39,6 +39,7 @@ contraction(np.ones((3, 3)))
 """
 
 
+@pytest.mark.process
 def test_a_store_that_cannot_be_used_is_told_where_the_user_called(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -89,6 +90,7 @@ def test_what_has_no_short_repr_is_shown_too() -> None:
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "text",
     [

@@ -79,7 +79,7 @@ def check_film(folder: Path) -> None:
 CHECKS = {"drawing.py": check_drawing, "heat_film.py": check_film}
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", [n for n in ARGUMENTS if HAS_TORCH or n not in WITH_TORCH])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert LAST_WORDS[name] in run(name, tmp_path)
@@ -87,14 +87,14 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         CHECKS[name](tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_shapes_are_tuned_once(tmp_path: Path) -> None:
     run("tune_shapes.py", tmp_path)
     again = run("tune_shapes.py", tmp_path)
     assert re.search(r"everything came from the cache|\b[1-4] from the cache", again), again
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_lengths_of_a_text_need_no_compiler(tmp_path: Path) -> None:
     """Sums of one element are another structure than longer ones; after those, nothing compiles."""
     found = re.search(r"compiled at positions \[(.*)\]", run("gpt_decoding.py", tmp_path))
@@ -102,6 +102,7 @@ def test_lengths_of_a_text_need_no_compiler(tmp_path: Path) -> None:
     assert set(found[1].split(", ")) <= {"", "0", "1"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", WITH_TORCH)
 def test_without_torch_an_example_says_what_to_install(name: str) -> None:
     program = f"""

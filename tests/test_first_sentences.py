@@ -48,6 +48,7 @@ def test_all_that_a_file_defines_has_its_place(tmp_path: Path) -> None:
     assert not others
 
 
+@pytest.mark.process
 def test_a_folder_is_printed() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tests.first_sentences", "mdtensor/lower/ir"],

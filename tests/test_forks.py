@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 # A thread that holds the lock for a while, and a child that needs it.
 SCRIPT = """
 import os, threading

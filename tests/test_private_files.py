@@ -64,6 +64,7 @@ for seconds in (6, 30, 120):  # a busy machine may have time for no trial
 """
 
 
+@pytest.mark.process
 def test_everything_is_private_whatever_the_umask_is(cache: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "OCL_ICD_VENDORS"}
     subprocess.run(

@@ -34,6 +34,7 @@ def test_the_end_begins_with_what_first_asks(monkeypatch: pytest.MonkeyPatch) ->
     assert process_end.seconds_left(5.0, spare=0.0) == 0.0
 
 
+@pytest.mark.campaign
 def test_all_waits_of_an_end_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_end, "LONGEST_S", 6.0)
     held, is_over = threading.Event(), threading.Event()

@@ -32,11 +32,13 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 def test_imports_point_one_way() -> None:
     result = lint_imports(ROOT)
     assert result.returncode == 0, result.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
@@ -64,6 +66,7 @@ def test_an_import_against_the_direction_is_found(
     assert re.search(rf"^{contract}.* BROKEN\b", result.stdout, flags=re.MULTILINE), result.stdout
 
 
+@pytest.mark.process
 def test_import_loads_no_device_library() -> None:
     program = "import sys; from mdtensor import *; print(*sys.modules)"
     result = subprocess.run(
@@ -160,6 +163,7 @@ def pythons(*folders: Path) -> list[Path]:
     return [Path(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.process
 def test_the_oldest_and_the_newest_python_run_all_checks(tmp_path: Path) -> None:
     near, far = tmp_path / "near", tmp_path / "far"
     interpreter(near, "python3.12", "3.12.1")
@@ -215,6 +219,7 @@ def requirement_name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "outcome"),
     [

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+import mdtensor as mdt
 from mdtensor.errors import MdtensorError, shown
 from tests.api.malformed import calls, odd
 from tests.api.malformed.calls import Call
@@ -58,7 +59,7 @@ UNTYPED, SLOW, DIED = "UNTYPED", "SLOW", "DIED"
 FAILED = (UNTYPED, SLOW, DIED)
 # Python's words for arguments that fit no signature.
 _SIGNATURES = ("argument", "positional", "keyword")
-_OURS = f"{os.sep}mdtensor{os.sep}"
+_OURS = f"{Path(mdt.__file__).parent}{os.sep}"
 _CALLERS = (odd.__file__, calls.__file__)
 
 

@@ -58,6 +58,7 @@ def loaded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> weakref.WeakSet[A
     return code
 
 
+@pytest.mark.campaign
 def test_programs_of_structures_that_nobody_calls_are_released(
     engine: Engine, loaded: weakref.WeakSet[Any]
 ) -> None:

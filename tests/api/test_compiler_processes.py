@@ -14,6 +14,8 @@ import pytest
 
 from tests.ends import ends, is_running
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -60,6 +60,7 @@ def test_llvm_computes_and_others_for_those_who_name_them(monkeypatch: pytest.Mo
         assert driver in mdt.device().driver
 
 
+@pytest.mark.process
 def test_the_default_loads_no_opencl() -> None:
     program = "import sys, mdtensor; mdtensor.device(); print('pyopencl' in sys.modules)"
     environment = {k: v for k, v in os.environ.items() if k != select.VARIABLE}

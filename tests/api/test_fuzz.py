@@ -15,7 +15,8 @@ from tests.workers import COMPILER, RIGHT, MismatchError
 COUNT = 4
 
 
-@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("device", ["", "llvm"])
 @pytest.mark.parametrize("front", fuzz.FRONTS)
 def test_random_calls(front: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,7 @@ def test_a_function_that_calls_itself_may_take_longer_by_its_levels(
     assert found.levels > 5 * fuzz_malformed.LEVELS
 
 
+@pytest.mark.campaign
 def test_collections_of_all_garbage_do_not_count() -> None:
     many = [[each] for each in range(300_000)]
     began = time.thread_time()

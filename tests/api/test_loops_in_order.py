@@ -297,6 +297,7 @@ def test_what_cannot_run_in_order_is_refused() -> None:
     )
 
 
+@pytest.mark.campaign
 def test_long_loops_carry_no_variables() -> None:
     began = time.perf_counter()
     with pytest.raises(ProgramError) as error:

@@ -62,6 +62,8 @@ def test_eight_threads_call_everything_at_once() -> None:
     at_once(*[partial(work, seed) for seed in range(8)])
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_threads_call_while_others_tune_choose_devices_and_record() -> None:
     """Whatever is chosen meanwhile, and whichever launches are dropped, results are right."""
     a, b = np.random.default_rng(0).random((2, 40, 40))
@@ -105,6 +107,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> None:
     shown = run("""
@@ -124,6 +127,8 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     assert shown == "True True 0\n"
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("where", "name"),
     [
@@ -171,6 +176,7 @@ def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
     assert shown == "0\n"
 
 
+@pytest.mark.process
 def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> None:
     program = """
         import numpy as np
@@ -195,6 +201,8 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         assert shown == "True\nTrue\n", trouble
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_interrupts_leave_everything_usable() -> None:
     """Ctrl-C comes at any moment of a call, also while a kernel runs on memory of the call."""
     shown = run("""

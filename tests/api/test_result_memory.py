@@ -200,6 +200,7 @@ print(faults)
 """
 
 
+@pytest.mark.process
 def test_forks_beside_threads_have_copies_of_the_pool() -> None:
     assert run(START + FORKS) == "[]\n"
 
@@ -225,6 +226,7 @@ time.sleep(0.1)
 """
 
 
+@pytest.mark.process
 def test_processes_end_with_arrays_and_threads_that_are_there() -> None:
     for _ in range(5):
         assert run(START + ENDS).startswith("3")
@@ -245,6 +247,7 @@ print(worst / 1e6)
 """
 
 
+@pytest.mark.process
 def test_a_process_takes_what_is_live_and_the_bound() -> None:
     # Besides these, an eighth by size classes, one array that is made, and Python's own.
     assert float(run(START + BOUNDED)) < 64 + 50 / 8 + 9 + 8
@@ -262,6 +265,8 @@ print(before - resident() > 400e6, POOL._pooled <= 64e6)
 """
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_what_exceeds_the_bound_goes_back_without_another_call() -> None:
     assert run(START + DROPPED) == "True True\n"
 
@@ -282,10 +287,13 @@ except MemoryError as error:
 """
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_pooled_memory_is_given_up_where_there_is_no_other() -> None:
     assert run(START + LIMITED) == "True True 0\nUnable to allocate 2.00 GiB \n"
 
 
+@pytest.mark.process
 def test_a_bad_variable_is_told_by_the_first_call() -> None:
     script = (
         "import os; os.environ['MDTENSOR_POOL'] = 'much'\n"

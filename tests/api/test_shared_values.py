@@ -178,6 +178,7 @@ def test_a_chain_of_thousands() -> None:
     np.testing.assert_allclose(found, raised(X, 5000), rtol=1e-12)
 
 
+@pytest.mark.campaign
 def test_sharing_bounds_all_that_is_made_of_a_function() -> None:
     started = time.thread_time()
     md_hom = md_hom_from_reduction(Reduction("i->i", doubled), [TensorSpec.of((50,), "f8")])

@@ -10,6 +10,7 @@ from tests.api.survival import crowd, damage, exits, forks, programs
 from tests.api.survival.__main__ import main
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("campaign", "tries"),
     [(forks, 10), (exits, 4), (crowd, 4), (damage, 12)],
@@ -19,6 +20,7 @@ def test_what_processes_survive(campaign, tries: int, tmp_path: Path) -> None:
     assert list(campaign.survived(tries, 0, tmp_path)) == [""] * tries
 
 
+@pytest.mark.process
 def test_a_campaign_says_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(exits, "_PROGRAM", "os.abort()")
     report = tmp_path / "report.json"
@@ -30,6 +32,7 @@ _WORKING = "while True: pass"
 _WAITING = "import threading; threading.Event().wait()"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("program", "longest_s"), [(_WORKING, 2.0), (_WAITING, 100.0)])
 def test_a_process_hangs_that_waits_for_nothing_or_works_on(
     program: str, longest_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

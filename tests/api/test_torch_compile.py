@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 TRACER = "names = []\nadd = names.append\n"
 OLD_TRACER = "names = ['has no list that can be added to']\n"

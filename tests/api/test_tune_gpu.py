@@ -20,6 +20,8 @@ from mdtensor.lower.schedule.schedule import Schedule
 from tests.api.gpu_family import GpuOnProcessor
 from tests.api.short_searches import search_trials, search_until
 
+pytestmark = pytest.mark.campaign
+
 BENCHES = "tests.api.gpu_family"
 FAULTY = {"ok", "timeout", "crashed", "wrong"}
 

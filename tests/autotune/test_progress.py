@@ -71,6 +71,7 @@ def test_quiet_writes_nothing():
         assert stream.getvalue() == ""
 
 
+@pytest.mark.campaign
 def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
@@ -113,6 +114,7 @@ def test_it_is_given_to_a_search():
     assert "8 trials" in stream.getvalue()
 
 
+@pytest.mark.process
 def test_rich_is_imported_only_for_a_terminal():
     code = (
         "import sys, io\n"

@@ -15,6 +15,8 @@ from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreWarning
 
+pytestmark = pytest.mark.campaign
+
 # Writes a trial and a winner in turn, and says so after each: what it said must survive.
 WRITER = """
 import os, sys
@@ -64,7 +66,6 @@ def killed_at_some_moment(path, rng):
     return int(([first.strip(), *rest[:-1]])[-1])
 
 
-@pytest.mark.slow
 def test_a_kill_at_any_moment_loses_at_most_the_trial_under_way(tmp_path):
     path = tmp_path / "a.sqlite3"
     rng = random.Random(7)

@@ -94,6 +94,7 @@ print(len(store.trials("p", "e")))
 """
 
 
+@pytest.mark.process
 def test_a_full_disk_gives_a_store_in_memory_and_one_warning(tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a.sqlite3")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

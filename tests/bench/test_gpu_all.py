@@ -198,6 +198,7 @@ def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
     assert all((ROOT / name).exists() for names in FRONTS for name in names)
 
 
+@pytest.mark.process
 def test_checks_of_front_ends_leave_out_what_is_of_processors() -> None:
     files = ("tests/api/frontends/test_convolution.py", "tests/api/test_einsum_affine.py")
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.api.on_cupy"]

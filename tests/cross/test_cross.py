@@ -31,7 +31,7 @@ from tests.lower.random_problems import guarded
 from tests.lower.test_fuzz import MATVEC
 from tests.workers import MismatchError
 
-pytestmark = [pytest.mark.cross, pytest.mark.slow]
+pytestmark = pytest.mark.cross
 COUNT = 500
 CALLS = 8  # of every front end
 

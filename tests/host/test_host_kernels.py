@@ -295,11 +295,13 @@ LONG = """
 """
 
 
+@pytest.mark.process
 def test_a_process_ends_while_a_kernel_runs() -> None:
     done = ends(LONG + "    k(1)(host.read_write(x))\n    del x")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_a_process_ends_while_a_daemon_waits() -> None:
     done = ends(
         LONG
@@ -311,6 +313,7 @@ def test_a_process_ends_while_a_daemon_waits() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_commands_that_nobody_waits_for_are_done_before_a_process_ends() -> None:
     """A daemon thread that holds the buffer keeps its queue from being released before."""
     begin = """

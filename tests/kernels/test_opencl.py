@@ -23,6 +23,7 @@ def test_result(name):
     assert fuzz.check(CASES[name])
 
 
+@pytest.mark.process
 def test_compilers_make_no_vectors_of_products_of_complex_numbers():
     # Intel's compiler crashed, and the process with it.
     program = """

@@ -42,7 +42,7 @@ from tests.lower.random_problems import Einsum, Operand
 from tests.lower.replay import recipes_of, replayed
 from tests.workers import REFUSED, RIGHT, MismatchError
 
-PAIRS = int(os.environ.get("MDTENSOR_TEST_PAIRS", "2000"))
+PAIRS = int(os.environ.get("MDTENSOR_TEST_PAIRS", "100"))
 MUTANTS = 20
 Change = Callable[[Any], Any]
 

@@ -32,7 +32,7 @@ from tests.lower.random_problems import Einsum, Operand, Placed
 from tests.lower.random_scalars import magnitude
 from tests.lower.running import compare
 
-COUNT = 300
+COUNT = int(os.environ.get("MDTENSOR_TEST_KERNELS", "30"))
 MATVEC = Einsum(
     "ij,j->i",
     (
@@ -43,7 +43,7 @@ MATVEC = Einsum(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_random_kernels_compute_what_the_oracle_computes():
     report = fuzz.WORKERS.run(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
     assert not report.failures, str(report)
@@ -51,10 +51,10 @@ def test_random_kernels_compute_what_the_oracle_computes():
     assert report.counts[workers.COMPILER] < 0.05 * COUNT, str(report)
 
 
-BFLOATS = fuzz.names_of(31, ("cpu",), 60, kind=fuzz.BFLOATS)
+BFLOATS = fuzz.names_of(31, ("cpu",), COUNT, kind=fuzz.BFLOATS)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("by", [fuzz, fuzz_llvm], ids=["opencl", "llvm"])
 def test_bfloats_are_what_the_oracle_computes(by):
     report = by.WORKERS.run(BFLOATS)
@@ -71,7 +71,7 @@ def test_cases_of_bfloats_are_of_several_types():
 TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_rows_that_are_transposed_are_what_the_oracle_computes():
     report = fuzz.WORKERS.run(TRANSPOSED)
     assert not report.failures, str(report)
@@ -89,7 +89,7 @@ def test_rows_are_transposed_in_most_cases_of_that_kind():
 MD_HOMS = fuzz.names_of(12, fuzz.FAMILIES, COUNT, kind=fuzz.MD_HOM)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
     report = fuzz.WORKERS.run(MD_HOMS)
     assert not report.failures, str(report)

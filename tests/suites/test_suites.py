@@ -12,10 +12,10 @@ import pytest
 
 from tests.suites.run import run
 
+pytestmark = pytest.mark.campaign
 
-@pytest.mark.parametrize(
-    "suite", ["numpy", "convolve", pytest.param("opt_einsum", marks=pytest.mark.slow)]
-)
+
+@pytest.mark.parametrize("suite", ["numpy", "convolve", "opt_einsum"])
 def test_suite_passes_whole(suite: str) -> None:
     result = run(suite, reference=True)
     assert result.returncode == 0, result.stdout
@@ -23,9 +23,7 @@ def test_suite_passes_whole(suite: str) -> None:
     assert "generated kernels: 100.0% of the arithmetic" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "suite", ["replacing", pytest.param("replacing_einsum", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("suite", ["replacing", "replacing_einsum"])
 def test_numpys_own_tests_pass_where_its_functions_are_replaced(suite: str) -> None:
     """Products, convolve and correlate; what NumPy skips and expects to fail is its own."""
     result = run(suite, reference=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -10,15 +12,15 @@ from tests.translate.programs.comparing import same
 from tests.translate.programs.shrinking import shortest
 from tests.workers import COMPILER, RIGHT, MismatchError
 
-COUNT = 400
+COUNT = int(os.environ.get("MDTENSOR_TEST_FUNCTIONS", "20"))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_random_functions() -> None:
     report = fuzz_python.WORKERS.run(fuzz_python.names_of(5, COUNT))
     assert not report.failures, str(report)
     evaluated, compiled = (report.counts[f"{RIGHT}, {how}"] for how in ("evaluated", "compiled"))
-    assert evaluated + compiled + report.counts[COMPILER] > 0.9 * COUNT, str(report)
+    assert evaluated + compiled + report.counts[COMPILER] > 0.8 * COUNT, str(report)
     assert compiled + report.counts[COMPILER] > 0.9 * COUNT // fuzz_python.COMPILED - 2
 
 

@@ -306,6 +306,7 @@ def doubled(x: Expr, steps: int) -> Expr:
     return x
 
 
+@pytest.mark.campaign
 def test_what_is_shared_is_one_node() -> None:
     started = time.thread_time()
     x, again = doubled(A, 60), doubled(A, 60)

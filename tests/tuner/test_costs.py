@@ -38,6 +38,7 @@ def test_what_a_command_prints_is_its_cost(tmp_path):
         assert found.best.trial.cost == 0.5e-3
 
 
+@pytest.mark.campaign
 def test_the_time_of_a_command_is_its_cost_to_the_millisecond(tmp_path):
     program = script(tmp_path, "import sys, time; time.sleep(float(sys.argv[1]))")
     space = Space([Parameter("share", (0.3, 0.0, 0.15))])
@@ -48,6 +49,8 @@ def test_the_time_of_a_command_is_its_cost_to_the_millisecond(tmp_path):
     assert 0.2 < seconds[0.3] - seconds[0.0] < 0.6
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path):
     program = script(
         tmp_path,
@@ -79,6 +82,7 @@ def _runs(pid):
         return False
 
 
+@pytest.mark.process
 def test_a_command_that_fails_has_no_cost(tmp_path):
     program = script(
         tmp_path,

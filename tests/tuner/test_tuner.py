@@ -51,6 +51,7 @@ def small_cost(c):
 BEST = {"tile": 20, "step": 4, "share": 0.5}
 
 
+@pytest.mark.campaign
 def test_the_space_of_saxpy_is_generated_in_a_tenth_of_a_second():
     began = time.thread_time()
     space = Space(saxpy(1 << 20))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import linecache
+import os
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -14,6 +16,17 @@ from mdtensor.errors import ProgramError
 
 Function = ast.FunctionDef | ast.Lambda
 _MOST_TRIES = 10
+_parsing = threading.RLock()
+
+
+def _renew() -> None:
+    """Gives the child of a fork a lock that no thread of its parent holds."""
+    global _parsing
+    _parsing = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +96,15 @@ def _parsed(text: str) -> ast.Module | None:
 def _tree_of(text: str) -> ast.Module:
     """The syntax tree of a text.
 
-    Python 3.11 counts the depth of trees for all threads together, and raises SystemError where
-    two of them make one at once.
+    Python before 3.12 counts the depth of trees for all threads together and raises SystemError
+    where callbacks of the garbage collection let another one parse meanwhile. Threads of others,
+    and a callback that parses, do not know of the lock: then the text is parsed again.
     """
-    for _ in range(_MOST_TRIES - 1):
-        with contextlib.suppress(SystemError):
-            return ast.parse(text)
-    return ast.parse(text)
+    with _parsing:
+        for _ in range(_MOST_TRIES - 1):
+            with contextlib.suppress(SystemError):
+                return ast.parse(text)
+        return ast.parse(text)
 
 
 def _definition_of(tree: ast.Module, code: CodeType) -> ast.FunctionDef | None:

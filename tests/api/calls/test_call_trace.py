@@ -150,6 +150,7 @@ def test_a_new_shape_of_a_family_has_its_kernel(call) -> None:
     assert "translate" not in {span.stage for span in first.spans}
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
@@ -165,6 +166,7 @@ def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPat
     assert again in ("generic", "own")
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 def test_fused_steps_have_a_kernel_each(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
@@ -201,6 +203,8 @@ def test_what_a_call_makes_of_others_is_told() -> None:
     assert {"run"} == {span.stage for span in seen.calls[2].spans}
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 @pytest.mark.parametrize(
     "call",
     [
@@ -253,6 +257,7 @@ os.wait()
 """
 
 
+@pytest.mark.process
 def test_a_fork_tells_its_own_calls(tmp_path: Path) -> None:
     code = FORKING.format(child="mdt.einsum('ij->i', np.ones((3, 4)))")
     lines = run(code, tmp_path, MDTENSOR_TRACE=1).splitlines()
@@ -262,6 +267,7 @@ def test_a_fork_tells_its_own_calls(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.process
 def test_a_fork_saves_its_own_file_if_it_calls(tmp_path: Path) -> None:
     run(FORKING.format(child="pass"), tmp_path, MDTENSOR_TRACE="x.json")
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
@@ -297,6 +303,7 @@ def test_nested_traces_see_what_is_inside_and_other_threads_are_others() -> None
     assert (len(outer.calls), len(inner.calls)) == (2, 1)
 
 
+@pytest.mark.process
 def test_another_process_compiles_nothing(tmp_path: Path) -> None:
     code = (
         "import numpy as np, mdtensor as mdt\n"
@@ -319,6 +326,7 @@ def test_another_process_compiles_nothing(tmp_path: Path) -> None:
     assert {"translate", "choose", "lower", "render", "run"} <= {*runs[0]}
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 def test_work_in_the_background_is_told_with_its_thread() -> None:
     engine = registry.engine_for()
@@ -360,6 +368,7 @@ def test_save_takes_a_path() -> None:
     assert str(caught.value) == 'path is 3\n  hint: a path, such as "trace.json"'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("said", ["1", "x.json", "yes"])
 def test_the_variable_traces_a_process(said: str, tmp_path: Path) -> None:
     code = "import mdtensor as mdt; mdt.einsum('i,i->', [1.0], [2.0])"

@@ -24,7 +24,7 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 
 @pytest.fixture
@@ -157,6 +157,7 @@ def test_programs_that_never_call_alike_grow_no_tables(
     assert len(known) <= 2
 
 
+@pytest.mark.campaign
 def test_arrays_between_contractions_are_dropped_after_their_last_use() -> None:
     n = 1024
     matrices = [np.full((n, n), 1 / n, "f4") for _ in range(9)]

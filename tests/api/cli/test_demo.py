@@ -101,7 +101,7 @@ def test_a_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_second_run_tunes_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

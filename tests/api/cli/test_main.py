@@ -58,6 +58,7 @@ def remember(*seconds: float, problem: str = "dot[n:64]") -> None:
     registry.store().set_winner(problem, "cpu-1", with_tile(0), seconds=best, trials=len(seconds))
 
 
+@pytest.mark.process
 def test_help_needs_nothing_heavy() -> None:
     program = (
         "import sys; sys.argv = ['mdtensor', '--help']\n"
@@ -79,6 +80,7 @@ def test_the_version_is_told() -> None:
     assert run("--version") == f"mdtensor {mdtensor.__version__}\n"
 
 
+@pytest.mark.process
 def test_the_module_is_the_program() -> None:
     call = [sys.executable, "-m", "mdtensor", "--version"]
     assert subprocess.check_output(call, text=True) == f"mdtensor {mdtensor.__version__}\n"
@@ -275,6 +277,7 @@ def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[st
     assert run(command, *call, code=2) == MALFORMED[call]
 
 
+@pytest.mark.campaign
 def test_tuning_happens_once(cache: Path) -> None:
     call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "4", "--quiet")
     *_, summary = run(*call).splitlines()
@@ -347,6 +350,7 @@ def test_bench_of_a_gather_has_no_peers() -> None:
     assert row.split()[-4:] == ["-", "-", "-", "-"]
 
 
+@pytest.mark.campaign
 def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) -> None:
     call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
     shown = run("tune", *call, "--budget", "4", "--quiet")

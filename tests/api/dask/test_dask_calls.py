@@ -11,7 +11,7 @@ from mdtensor.errors import ArgumentError, DTypeError, ShapeError
 from tests.api.dask.random_calls import case, in_chunks
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_calls_in_random_chunks(seed: int) -> None:
     drawn = case(seed)
@@ -111,6 +111,7 @@ def test_errors_are_those_of_the_call() -> None:
         mdt.einsum("ij,jk->ik", da.ones((2, 3)), da.ones((4, 3)))
 
 
+@pytest.mark.process
 def test_dask_is_imported_for_dask_arrays_alone() -> None:
     code = (
         "import sys, numpy, mdtensor; mdtensor.einsum('i->', numpy.ones(3));"

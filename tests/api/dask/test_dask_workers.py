@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 import mdtensor as mdt
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.campaign,
     # A worker that is killed leaves its connections open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

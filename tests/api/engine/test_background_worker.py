@@ -11,6 +11,8 @@ from mdtensor.api.engine import background_worker
 from mdtensor.api.engine.background_worker import Background
 from tests.hurried import at_once
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def unpaused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.hurried import at_once
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 FAULTY = "tests.api.faulty_compiler"
 # A product of complex64 by loops that Intel's compiler may make vectors of, and crashes (ADR 4).
@@ -302,6 +302,7 @@ def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
     engine.tiers.background.finish()
 
 
+@pytest.mark.campaign
 def test_two_processes_at_once_make_the_same(
     opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
@@ -315,6 +316,7 @@ def test_two_processes_at_once_make_the_same(
     assert len({*found}) == 1
 
 
+@pytest.mark.campaign
 def test_after_a_while_without_work_the_process_ends(
     opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 
 def test_long_work_gets_a_kernel_of_its_own_in_the_background(

@@ -13,7 +13,7 @@ import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
 from mdtensor.lower.schedule.default_schedule import plain
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 RNG = np.random.default_rng(5)
 ndimage = mdt.ndimage

@@ -24,7 +24,7 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
 from tests.api.gpu_family import GpuOnProcessor
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 KNOWN, NEW, OTHER = (64, 64, 64), (65, 70, 67), (71, 51, 90)
 

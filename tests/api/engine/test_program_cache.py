@@ -179,6 +179,7 @@ print(plan.choices()[0].origin, plan(np.ones((37, 29), "f4"), np.ones((29, 41), 
 """
 
 
+@pytest.mark.process
 def test_a_process_that_tunes_keeps_the_program_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

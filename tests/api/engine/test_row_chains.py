@@ -13,7 +13,7 @@ from mdtensor.api.engine import fused_calls, registry
 from mdtensor.api.engine.fused_calls import Fused
 from mdtensor.kernels.kernel_source import Entry
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 RNG = np.random.default_rng(11)
 

@@ -258,6 +258,7 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_never_passes_for_a_result() -> None:
     square = normal(3, 3) / 10
@@ -357,6 +358,7 @@ def test_wrong_calls_are_refused_while_programs_are_traced() -> None:
             jax.eval_shape(call)
 
 
+@pytest.mark.process
 def test_without_jax_the_module_says_so_when_it_is_used() -> None:
     program = """
 import sys

@@ -225,6 +225,7 @@ def said_by(program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.process
 def test_without_torch_the_module_says_so_when_it_is_used() -> None:
     program = """
 import sys

@@ -476,6 +476,7 @@ def test_wrong_options(options: dict[str, Any], error: type[MdtensorError], text
     assert str(caught.value) == text
 
 
+@pytest.mark.campaign
 def test_peak_memory_is_that_of_operands_and_result() -> None:
     img, flt = np.ones((2, 28, 28, 64), "f4"), np.ones((64, 3, 3, 64), "f4")
 

@@ -171,6 +171,7 @@ def test_many_shapes_in_turn() -> None:
         np.testing.assert_allclose(found, dense @ x, rtol=1e-12)
 
 
+@pytest.mark.campaign
 def test_work_follows_stored_elements() -> None:
     """A dense loop over 10¹⁰ elements takes seconds at least."""
     count = 100_000

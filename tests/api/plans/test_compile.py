@@ -192,6 +192,7 @@ def test_calls_are_counted_once() -> None:
         assert mdt.stats().generated == {"float": 4 * count}
 
 
+@pytest.mark.process
 def test_a_plan_is_recorded_and_tuned() -> None:
     plan = mdt.compile("ij,jk->ik", A, B, semiring="max_plus")
     plan(A, B)

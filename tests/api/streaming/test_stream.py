@@ -53,6 +53,7 @@ def test_random_calls_by_small_parts(seed: int) -> None:
     np.testing.assert_allclose(plan(), drawn.expected, atol=1e-3, rtol=1e-4)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
@@ -74,6 +75,7 @@ def test_reductions_stay_below_their_limit(tmp_path, text, options, expected) ->
     assert peak < 4 * MB
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 def test_a_product_of_maps_goes_to_a_map(tmp_path: Path) -> None:
     a, b = mapped(tmp_path, 3000, 1800), mapped(tmp_path, 1800, 2000, seed=1)
@@ -224,6 +226,7 @@ def test_a_part_that_is_read_again_keeps_its_memory(tmp_path: Path) -> None:
         executor.wait()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="a map's file is known on Linux alone")
 def test_a_map_whose_file_cannot_grow_raises_and_does_not_end_the_process(tmp_path: Path) -> None:
     program = """

@@ -183,6 +183,7 @@ def taps() -> np.ndarray:
     return np.random.default_rng(1).random((16, 3, 3, 3), np.float32)
 
 
+@pytest.mark.process
 def test_a_call_is_recorded_with_all_its_programs(own_store: Store) -> None:
     with mdt.tuning("record") as seen:
         expected = mdt.conv(image(), taps(), padding=1)
@@ -208,6 +209,7 @@ def test_paths_of_contraction_are_calls_of_several_programs() -> None:
     assert [item.within for item in single] == [()]
 
 
+@pytest.mark.process
 def test_every_call_that_was_tuned_is_confirmed(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +238,7 @@ def test_what_takes_longest_gets_most_of_a_budget() -> None:
     assert tune._weights([tune._looked_up(item)[1]]) == [1.0]
 
 
+@pytest.mark.process
 def test_the_first_call_of_several_programs_is_tuned_as_a_whole(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

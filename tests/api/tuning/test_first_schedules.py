@@ -62,6 +62,7 @@ def test_schedules_that_fit_alike_are_one(own_store: Store) -> None:
     assert len(near_winners(registry.engine_for(), problem_of(22, 17, 50))) == 1
 
 
+@pytest.mark.process
 def test_a_tuned_plan_has_measured_its_neighbours_winner(own_store: Store) -> None:
     keep(own_store, 40, 24, 56, 9)
     plan = mdt.compile("ij,jk->ik", mdt.spec((44, 24)), mdt.spec((24, 56)))

@@ -17,6 +17,8 @@ from mdtensor.errors import DTypeError, TuningError
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 
+pytestmark = pytest.mark.campaign
+
 BUDGET = 600  # seconds, which conditions end long before
 
 

@@ -202,6 +202,7 @@ def residue_zero(outer, inner):
     return scope["divides"]
 
 
+@pytest.mark.campaign
 def test_counts_and_indexes_a_huge_space_at_once():
     began = time.perf_counter()
     space = matrix_space("ijk", 20)

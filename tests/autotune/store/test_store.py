@@ -282,6 +282,7 @@ def test_the_place_follows_the_environment(monkeypatch, tmp_path):
     assert cache_directory() == tmp_path / "home" / ".cache" / "mdtensor"
 
 
+@pytest.mark.campaign
 def test_opening_is_fast(tmp_path):
     Store.open(tmp_path).close()
     times = []
@@ -293,6 +294,7 @@ def test_opening_is_fast(tmp_path):
     assert min(times) < 0.05
 
 
+@pytest.mark.campaign
 def test_a_reader_does_not_wait_for_a_writer(tmp_path):
     with Store.open(tmp_path) as store:
         store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
@@ -320,6 +322,7 @@ def test_threads_share_a_store(store):
     assert [entry.trials for entry in store.ls()] == [20] * 4
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")  # JAX's
 def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
     with Store.open(tmp_path) as store:

@@ -14,6 +14,8 @@ from mdtensor.autotune.worker.worker import Worker, WorkerCrashed, WorkerRaised,
 from mdtensor.errors import TuningError
 from tests.ends import ends, is_running
 
+pytestmark = pytest.mark.process
+
 TARGETS = "tests.autotune.worker_targets"
 
 

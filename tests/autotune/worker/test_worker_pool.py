@@ -29,6 +29,7 @@ def test_one_that_hangs_is_replaced_and_the_others_go_on() -> None:
         assert [each.result() for each in [crew.submit(0.0, 60) for _ in range(4)]] == [0.0] * 4
 
 
+@pytest.mark.campaign
 def test_closing_waits_for_nobody() -> None:
     with Crew(f"{TARGETS}:sleeper", 1) as crew:
         crew.submit(0.0, 60).result()

@@ -255,6 +255,7 @@ def test_no_array_is_overwritten_in_thousands_of_steps() -> None:
     assert not faults
 
 
+@pytest.mark.campaign
 def test_threads_share_the_pool_and_no_memory() -> None:
     pool, faults = pool_of(), list[str]()
     threads = [
@@ -272,6 +273,7 @@ def test_threads_share_the_pool_and_no_memory() -> None:
     assert found.hits > 0
 
 
+@pytest.mark.campaign
 def test_arrays_are_freed_by_threads_other_than_their_makers() -> None:
     pool = pool_of()
     arrays = [filled(pool, n) for n in range(50)]
@@ -282,6 +284,8 @@ def test_arrays_are_freed_by_threads_other_than_their_makers() -> None:
     assert pool.now().pooled == 50 * size_class(8 * COUNT)
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_handlers_of_signals_may_ask_for_memory_at_any_time() -> None:
     pool, made = pool_of(), list[np.ndarray]()
 
@@ -395,6 +399,7 @@ def test_nothing_is_pooled_where_nothing_may_be() -> None:
     assert (kept == 1).all()
 
 
+@pytest.mark.campaign
 def test_idle_memory_goes_back_by_itself() -> None:
     pool = pool_of(idle_s=0.05)
     kept = filled(pool, 1)

@@ -27,6 +27,8 @@ def test_results_and_errors_are_those_of_the_function() -> None:
         uninterrupted(divmod, 7, 0)
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 def test_who_waits_is_interrupted_and_the_work_is_done() -> None:
     is_done = threading.Event()
 

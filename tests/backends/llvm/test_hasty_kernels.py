@@ -19,6 +19,8 @@ from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
+pytestmark = pytest.mark.process
+
 SHAPES = (7, 45, 33), (7, 33, 50)
 PRODUCTS = md_hom_from_einsum("bij,bjk->bik", tuple(TensorSpec.of(shape) for shape in SHAPES))
 

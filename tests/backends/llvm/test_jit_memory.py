@@ -9,6 +9,8 @@ import pytest
 
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 
+pytestmark = pytest.mark.campaign
+
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
 

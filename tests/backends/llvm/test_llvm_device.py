@@ -84,6 +84,7 @@ time.sleep(0.2)
 """
 
 
+@pytest.mark.process
 def test_who_waits_for_the_compiler_at_the_exit_ends_there() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=120, check=False

@@ -100,6 +100,7 @@ def test_threads_of_a_team_take_the_parts(jit, groups):
     assert REGIONS == [(None, 0, 0)] * 40  # two kernels each, by as many threads as torch has
 
 
+@pytest.mark.process
 def test_a_team_is_left_in_the_child_of_a_fork():
     code = """
 import ctypes
@@ -172,6 +173,7 @@ def run(code, **changed):
     return done.stdout
 
 
+@pytest.mark.process
 def test_children_of_forks_have_pools_of_their_own():
     run(
         """
@@ -194,6 +196,7 @@ check()
     )
 
 
+@pytest.mark.process
 def test_threads_call_at_one_time():
     run(
         """
@@ -211,6 +214,7 @@ assert not wrong, wrong
     )
 
 
+@pytest.mark.process
 def test_processes_end_while_the_pool_is_busy():
     code = """
 def work():
@@ -223,6 +227,7 @@ time.sleep(0.05)
         run(code)
 
 
+@pytest.mark.process
 def test_signals_come_between_kernels():
     run(
         """
@@ -239,5 +244,6 @@ check()
     )
 
 
+@pytest.mark.process
 def test_one_thread_where_openmp_has_one():
     assert run("print(mdt.device().cores)", OMP_NUM_THREADS="1") == "1\n"

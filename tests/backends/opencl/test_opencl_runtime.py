@@ -31,12 +31,14 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 def test_found_with_an_empty_home(tmp_path):
     answer = python(LIST, HOME=str(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert int(answer.stdout.split()[0]) >= 1
 
 
+@pytest.mark.process
 def test_found_where_nothing_can_be_written(tmp_path):
     closed = tmp_path / "file"
     closed.write_text("no directory")
@@ -46,6 +48,7 @@ def test_found_where_nothing_can_be_written(tmp_path):
     assert list(tmp_path.iterdir()) == [closed], "what was made for the time being is left behind"
 
 
+@pytest.mark.process
 def test_a_user_without_a_home_gets_right_results(tmp_path):
     """As in a container that is run by a number."""
     homeless = (
@@ -80,18 +83,21 @@ def _own_places(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.process
 def test_kernels_compile_where_no_more_can_be_written(tmp_path):
     answer = python(FULL + CALL, **_own_places(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert "caching failed" not in answer.stderr
 
 
+@pytest.mark.process
 def test_kernels_compile_where_nothing_could_ever_be_written(tmp_path):
     limited = FULL.replace("load_pyopencl()", "")
     answer = python(limited + CALL, **_own_places(tmp_path))
     assert answer.returncode == 0, answer.stderr
 
 
+@pytest.mark.process
 def test_kernels_compile_where_what_was_kept_is_garbage(tmp_path):
     places = _own_places(tmp_path)
     assert python(CALL, **places).returncode == 0
@@ -104,6 +110,7 @@ def test_kernels_compile_where_what_was_kept_is_garbage(tmp_path):
     assert answer.returncode == 0, answer.stderr
 
 
+@pytest.mark.process
 def test_nothing_is_imported_before_it_is_needed(tmp_path):
     code = (
         "import sys, mdtensor; import mdtensor.backends.opencl.opencl_runtime;"
@@ -127,6 +134,7 @@ except pyopencl.LogicError:
     return int(python(code, HOME=str(empty), OCL_ICD_VENDORS=str(empty)).stdout)
 
 
+@pytest.mark.process
 def test_the_users_choice_of_implementations_is_respected(tmp_path, bundled):
     vendors = tmp_path / "vendors"
     vendors.mkdir()
@@ -148,6 +156,7 @@ pyopencl.get_platforms = get_platforms
 """
 
 
+@pytest.mark.process
 def test_without_implementations_the_error_says_what_to_install(tmp_path, bundled):
     vendors = tmp_path / "vendors"
     vendors.mkdir()
@@ -163,6 +172,7 @@ def test_without_implementations_the_error_says_what_to_install(tmp_path, bundle
     )
 
 
+@pytest.mark.process
 def test_the_variable_that_mdtensor_set_is_not_what_is_wrong(tmp_path):
     load = "from mdtensor.backends.opencl.opencl_runtime import load_pyopencl as load; load()\n"
     answer = python(f"{load}{NO_PLATFORM}{LIST}", HOME=str(tmp_path))
@@ -176,6 +186,7 @@ def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
     assert caught.value.hint == opencl_runtime.INSTALL_HINT
 
 
+@pytest.mark.process
 def test_a_broken_pyopencl_is_no_missing_device(tmp_path):
     (tmp_path / "pyopencl.py").write_text("raise ImportError('libOpenCL.so.1 is not there')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{CALL}"
@@ -225,6 +236,7 @@ class TestVendorsDirectory:
         assert set(self.contents(directory)) == {"mdtensor-intel.icd"}
 
 
+@pytest.mark.process
 def test_pyopencl_may_be_imported_before(tmp_path):
     code = "import pyopencl, mdtensor as mdt; print(mdt.einsum('i,i->', [1.0] * 3, [1.0] * 3))"
     answer = python(code, HOME=str(tmp_path))

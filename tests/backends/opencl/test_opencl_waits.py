@@ -30,6 +30,7 @@ def begun(wait) -> threading.Thread:
     return thread
 
 
+@pytest.mark.campaign
 def test_an_end_lets_waits_return() -> None:
     held = threading.Lock()
     held.acquire()
@@ -44,6 +45,7 @@ def test_an_end_lets_waits_return() -> None:
     thread.join(10)
 
 
+@pytest.mark.campaign
 def test_an_end_does_not_wait_for_ever() -> None:
     held = threading.Lock()
     held.acquire()
@@ -72,6 +74,7 @@ def test_behind_an_end_the_main_thread_alone_waits() -> None:
     assert not opencl_waits._is_waiting()
 
 
+@pytest.mark.campaign
 def test_what_is_enqueued_is_waited_for_and_begins_no_more() -> None:
     held = threading.Lock()
     held.acquire()

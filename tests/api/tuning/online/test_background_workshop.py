@@ -20,7 +20,7 @@ from mdtensor.api.tuning.online.space_explorer import SpaceExplorer
 from mdtensor.errors import CompileError
 from mdtensor.lower.schedule.default_schedule import plain
 
-pytestmark = pytest.mark.background
+pytestmark = [pytest.mark.background, pytest.mark.process]
 
 A, B = np.random.default_rng(0).random((2, 50, 50), np.float32)
 _LONGEST_S = 120

@@ -33,6 +33,8 @@ from mdtensor.autotune.store.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem_key import problem_key
 
+pytestmark = pytest.mark.process
+
 RNG = np.random.default_rng(0)
 A, B, C = (RNG.random(shape, np.float32) for shape in ((37, 61), (61, 43), (43, 29)))
 _LONGEST_S = 120.0
@@ -144,6 +146,7 @@ def test_only_calls_in_the_mode_are_watched(name: str, seen: list[OnlineSearch])
     assert not seen
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["einsum", "plan", "plan out", "plan of reduce"])
 def test_each_share_is_that_of_its_calls(name: str) -> None:
     call, _ = calls()[name]
@@ -223,6 +226,7 @@ def test_a_wrong_candidate_reaches_nobody(
     assert wrong not in kept
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_operands_may_be_written_by_the_call() -> None:
@@ -297,6 +301,7 @@ def test_threads_share_a_search() -> None:
     assert len(online_mode._searches) == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.background
 @pytest.mark.usefixtures("favoured")
 def test_the_space_is_searched_behind_the_favourites() -> None:
@@ -347,6 +352,8 @@ with mdt.tuning("online"):
 """
 
 
+@pytest.mark.campaign
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.parametrize(("how", "status"), [("ends", 0), ("raises", 3)])
 def test_forks_and_ends_of_processes_wait_for_nothing(how: str, status: int, tmp_path: Any) -> None:

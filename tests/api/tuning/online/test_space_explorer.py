@@ -20,6 +20,8 @@ from mdtensor.api.tuning.online.space_explorer import SpaceExplorer
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 
+pytestmark = pytest.mark.process
+
 A, B = np.random.default_rng(0).random((2, 48, 48), np.float32)
 _LONGEST_S = 120
 
