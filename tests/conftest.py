@@ -143,7 +143,8 @@ sys.addaudithook(_refuse_processes)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     global _quiet_test
     marked = any(map(item.get_closest_marker, _MAY_BEGIN_PROCESSES))
-    _quiet_test = "" if marked else item.nodeid
+    is_test = isinstance(item, pytest.Function)  # and no example of the documentation
+    _quiet_test = item.nodeid if is_test and not marked else ""
     try:
         return (yield)
     finally:
