@@ -55,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-cases", action="store_true", help="run all cases of the tests marked sampled"
     )
     parser.addoption(
+        "--share",
+        type=float,
+        default=1.0,
+        help="run about this share of the tests, chosen by a hash of their names",
+    )
+    parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden"
     )
     parser.addoption(
@@ -106,6 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     if not config.getoption("--all-cases"):
         left_out.update(_beyond_samples(items))
+    share = config.getoption("--share")
+    left_out.update(item for item in items if _hash(item)[0] >= 256 * share)
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

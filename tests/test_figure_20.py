@@ -44,6 +44,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("computation", "function", "size"), WAYS)
 def test_a_computation(computation: Computation, function, size: tuple[int, ...]) -> None:
     operands = computation.operands(*size)

@@ -130,6 +130,7 @@ CALLS: dict[str, Call] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CALLS)
 def test_every_byte_but_zero_is_true(name: str) -> None:
     call = CALLS[name]
@@ -169,6 +170,7 @@ def test_the_same_as_numpy() -> None:
     np.testing.assert_array_equal((~mdt.lazy(RAW)).evaluate(), ~RAW)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("byte", range(256))
 def test_one_element(byte: int) -> None:
     one = np.array([byte], "u1").view("?")

@@ -24,6 +24,7 @@ def close(result: Any, expected: np.ndarray, terms: int) -> None:
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("shape", [(1, 7, 7, 3), (2, 9, 12, 5)])
 @pytest.mark.parametrize("stride", [1, 2, 3])

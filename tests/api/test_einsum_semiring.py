@@ -29,6 +29,7 @@ COMBINED = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("executed", "name", "dtype"),
     executions(SEMIRINGS, ["float32", "int32", "float16", "bool"], ["float32"]),
@@ -151,6 +152,7 @@ def test_options() -> None:
     np.testing.assert_array_equal(listed, [2, 4])
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_implicit_output_is_einsums(case: Case) -> None:
     specs = [TensorSpec.of(shape) for shape in case.shapes]

@@ -77,6 +77,7 @@ def test_a_hostile_winner_is_dropped_and_the_call_goes_on(
         assert store.winner(key, engine.environment) is None, "a search can replace it"
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", TEXTS)
 def test_hostile_hints_and_trials_are_passed_over(name: str, problem: Problem) -> None:
     from mdtensor.api.engine.stored_schedules import with_schedules

@@ -49,6 +49,7 @@ def test_signed_and_unsigned_integers_are_not_rounded(compare: Callable[..., Any
 EXPONENTS = (0, 1, 7, 64, 65, 100, True, False, np.int8(3), np.uint8(70), np.True_)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", [*EDGES, "bool"])
 @pytest.mark.parametrize("exponent", EXPONENTS, ids=repr)
 def test_powers_by_numbers(exponent: Any, dtype: str) -> None:

@@ -182,6 +182,7 @@ class Refusing:
 READ = ("einsum", "semiring", "reduce", "scan", "stencil", "steps", "filter", "lazy")
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("kind", [as_matrix, Like, np.ndarray.tolist, memoryview, Exchanged])
 def test_whatever_gives_an_array(name: str, kind: Callable[[np.ndarray], Any]) -> None:

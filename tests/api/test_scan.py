@@ -28,6 +28,7 @@ def summed(x: np.ndarray, *, exclusive: bool, reverse: bool) -> np.ndarray:
     return (sums[..., ::-1] if reverse else sums).astype(x.dtype)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -32,6 +32,7 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_array_equal(parts(found), parts(expected))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("extent", EXTENTS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sums(dtype: str, extent: int) -> None:
@@ -46,6 +47,7 @@ def test_sums(dtype: str, extent: int) -> None:
     same(np.sum(mdt.lazy(rows), axis=1), np.sum(rows, axis=1))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("extent", EXTENTS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_prefix_sums(dtype: str, extent: int) -> None:

@@ -634,6 +634,7 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 IDS = [text.replace(str(PLANE), "a plane").splitlines()[0] for *_, text in TYPED]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("wrong", "error", "text"), TYPED, ids=IDS)
 def test_errors_are_typed(wrong: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
@@ -642,6 +643,7 @@ def test_errors_are_typed(wrong: Callable[[], Any], error: type[Exception], text
     assert str(caught.value) == text
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG)
 def test_wrong_arguments_are_named(
     wrong: Callable[[], Any], error: type[Exception], message: str

@@ -1000,6 +1000,7 @@ def type_without_buffer():
 # ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("program", WRONG, ids=lambda program: program.__name__)
 def test_a_wrong_program_is_explained(program: Callable[[], Any]) -> None:
     with pytest.raises(MdtensorError) as caught:

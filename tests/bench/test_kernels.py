@@ -57,6 +57,7 @@ WORDS = {e.word: e for e in ENGINES.values() if installed(e)}
 SAID = [(kernel, word) for kernel in SMALL for word in kernel.words if word in WORDS]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("kernel", "word"), SAID, ids=lambda value: getattr(value, "name", value))
 def test_every_way_agrees_with_the_reference(kernel: Kernel, word: str) -> None:
     operands = kernel.operands()

@@ -46,6 +46,7 @@ def test_sizes_of_a_coupled_cluster_case() -> None:
     assert (case.reduction, case.flops) == (24, 2 * 24 * 24 * 16 * 16 * 24 * 16 * 16)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_peers_agree_with_the_reference(workload: Contraction) -> None:
     small = shrunk(workload)

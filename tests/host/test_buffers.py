@@ -52,6 +52,7 @@ def moved(device: Device) -> int:
     return native.moved
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(120))
 def test_random_programs_have_the_results_of_one_device(seed: int) -> None:
     check_random_program(seed, late_devices(seed), TEXT)

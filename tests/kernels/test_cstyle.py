@@ -135,6 +135,7 @@ def test_products_are_fused_with_sums(value, text):
     assert value_text(value, OPENCL_FMA) == text
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("value", "text"),
     [

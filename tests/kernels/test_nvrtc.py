@@ -21,6 +21,7 @@ from tests.lower import fuzz
 from tests.lower.fuzz_cuda import alone
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", GPU_CASES)
 def test_compiles(name, architecture):

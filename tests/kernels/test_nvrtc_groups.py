@@ -24,6 +24,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name):
     case = CASES[name]

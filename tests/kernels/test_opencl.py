@@ -13,11 +13,13 @@ from tests.kernels.kernel_cases import CASES, source
 from tests.lower import fuzz
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CASES)
 def test_text(name, golden):
     golden(f"kernels/opencl/{name}.cl", source(name, OPENCL).text)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CASES)
 def test_result(name):
     assert fuzz.check(CASES[name])

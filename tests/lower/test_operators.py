@@ -96,6 +96,7 @@ def _fields(schedule: Schedule) -> dict[str, object]:
     return {name: getattr(schedule, name) for name in Schedule.__dataclass_fields__}
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("schedule", ORDERED | UNORDERED)
 @pytest.mark.parametrize("name", ["add", "min", "max", "and", "or", "xor", "mul"])
 def test_named_operators(name, schedule):

@@ -31,6 +31,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_named_operators_are_numpys(name: str, dtype: str) -> None:
     op = named(name, [dtype])
@@ -41,6 +42,7 @@ def test_named_operators_are_numpys(name: str, dtype: str) -> None:
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_the_identity_changes_nothing(name: str, dtype: str) -> None:
     op = named(name, [dtype])

@@ -267,6 +267,7 @@ def test_parts_give_what_the_whole_gives(
     np.testing.assert_array_equal(reference.run(md_hom, [a, b])[0], np.einsum(text, a, b))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "complex128"])
 def test_einsum_cases_agree_with_numpy(case: Case, dtype: str) -> None:

@@ -40,6 +40,7 @@ P, Q = param(0, "?"), param(1, "?")
 Z = param(0, "c8")
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("expr", "printed", "value"),
     [
@@ -152,6 +153,7 @@ def pairs() -> list[tuple[str, Callable, tuple[np.ndarray, ...]]]:
     return [*singles, *((f.__name__, f, (8 * x - 4, 8 * y - 4)) for f in two)]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "function", "operands"), pairs())
 def test_functions_of_numpy_are_traced(name, function, operands) -> None:
     symbols = [param(n, "f8") for n in range(len(operands))]

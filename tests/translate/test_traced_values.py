@@ -154,6 +154,7 @@ MEANINGS = {
 PYTHONS = (TypeError, AttributeError)  # what Python itself refuses, for which the line is found
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", values())
 def test_no_protocol_falls_through_to_pythons_default(kind: str, protocol: str) -> None:

@@ -110,6 +110,7 @@ def random_constraints(rng, names):
     return [each for each, _ in chosen], [holds for _, holds in chosen]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(100))
 def test_a_space_is_that_of_brute_force(seed):
     rng = random.Random(seed)

@@ -75,6 +75,7 @@ OVERLAPPING = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("layout", OVERLAPPING)
 @pytest.mark.parametrize("name", CALLS)
 def test_no_front_end_writes_to_what_overlaps_itself(name: str, layout: str) -> None:

@@ -150,6 +150,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], An
     computation.planner.reset(token)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_family_gives_what_is_built_or_nothing(
     name: str, built: Callable[[Callable[[], Any]], Built]

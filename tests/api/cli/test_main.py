@@ -271,6 +271,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("command", ["explain", "tune", "bench"])
 @pytest.mark.parametrize("call", MALFORMED, ids=" ".join)
 def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[str, ...]) -> None:

@@ -139,6 +139,7 @@ def spelled(options: dict[str, Any], rank: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("image", "taps", "options"), [*CASES, *MORE])
@@ -151,6 +152,7 @@ def test_convolutions(
     check({"layout": LAYOUTS[len(image)], **options}, img, flt, wanted, biased=biased)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("image", "taps", "options"), [*CASES, *MORE])

@@ -57,6 +57,7 @@ def test_one_axis_is_numpys(name: str, mode: str) -> None:
             check(getattr(mdt, name)(a, v, mode), getattr(np, name)(a, v, mode))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("mode", MODES)
@@ -80,6 +81,7 @@ def test_named_methods_and_several_axes_are_scipys(
             check(function(one, other, mode), expected)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize(("given", "other"), list(product(TYPES, TYPES)))
 def test_types_are_numpys(given: str, other: str) -> None:

@@ -112,6 +112,7 @@ def compare(found: Any, expected: Any, rtol: float = 1e-12) -> None:
         np.testing.assert_allclose(one, other, rtol=rtol)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("text", [*RAGGED_RESULTS, *DENSE_RESULTS])
 def test_sums_of_products(text: str, lengths: tuple[int, ...]) -> None:
@@ -135,6 +136,7 @@ def random_string(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_strings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
@@ -148,6 +150,7 @@ def test_random_strings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(mdt.reduce(text, *given), expected, 1e-11)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("text", ["btd->bd", "btd,bd->b", "btd,btd->b", "btd,bd->bt"])
 @pytest.mark.parametrize(("name", "identity"), [("max", -np.inf), ("min", np.inf), ("mul", 1)])
@@ -162,6 +165,7 @@ def test_operators(name: str, identity: float, text: str, lengths: tuple[int, ..
     compare(mdt.reduce(text, *given, combine=name), expected_of(text, given, lengths, combine))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("text", ["btd,de->bte", "btd,btd->bd", "btd,bd->bt", "btd,bte->de"])
 def test_types_are_those_of_dense_arrays(dtype: str, text: str) -> None:

@@ -54,6 +54,7 @@ def takes(name: str, dtype: str) -> bool:
     return is_float if name == "logaddexp" else not is_float or name not in ("and", "or", "xor")
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("executed", "name", "dtype"),
     [case for case in executions(UFUNCS, DTYPES, COMPILED) if takes(*case[1:])],
@@ -517,6 +518,7 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_shown(name: str, executed: str) -> None:
     call, error, expected = WRONG[name]

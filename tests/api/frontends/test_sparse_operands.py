@@ -38,6 +38,7 @@ def absent_as(dense: np.ndarray, value: float) -> np.ndarray:
     return np.where(dense != 0, dense, value)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("text", STRINGS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_of_products(text: str, shape: tuple[int, int]) -> None:

@@ -94,6 +94,7 @@ def spread(
     return run, found
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(36))
 def test_random_calls_along_each_dim(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6300 + seed)

@@ -115,6 +115,7 @@ def random_sharding(rng: np.random.Generator, shape: tuple[int, ...]) -> Shardin
     return Sharding(axis, (0, *inner, shape[axis]), tuple(devices))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(120))
 def test_random_calls_on_late_streams(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7200 + seed)

@@ -36,6 +36,7 @@ def drawn(rng: np.random.Generator, text: str, most: int) -> list[np.ndarray]:
     return [rng.standard_normal([sizes[name] for name in term]).astype(kind) for term in terms]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(33))
 def test_random_einsums(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -177,6 +177,7 @@ def exported_lines(tmp_path):
     return (tmp_path / "rows.jsonl").read_text().splitlines()
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -29,6 +29,7 @@ def cuda_devices(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[World, lis
     return world, [Device(CudaStreams(n, f"CUDA {n}")) for n in range(2)]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(80))
 def test_random_programs_have_the_results_of_one_device(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ define void @copy(ptr %from, ptr %to) {{
 """
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("masks", [False, True])
 @pytest.mark.parametrize("lanes", [2, 3, 8, 16])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8"])

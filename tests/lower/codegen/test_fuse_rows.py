@@ -49,6 +49,7 @@ def by_rows(
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("lengths", [(1, 1), (1, 4), (1, 5), (1, 10), (2, 10), (3, 10)], ids=str)
 @pytest.mark.parametrize("groups", [1, 4, 30])
 @pytest.mark.parametrize("inside", [False, True], ids=["rows", "inside"])

@@ -57,6 +57,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("tail", ["split", "pad", "overlap"])
 @pytest.mark.parametrize("n", EXTENTS)

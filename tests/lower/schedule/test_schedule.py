@@ -10,6 +10,7 @@ from tests.kernels.kernel_cases import CASES
 from tests.lower import fuzz
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", fuzz.names_of(11, fuzz.FAMILIES, 50))
 def test_text_gives_back_the_schedule(name):
     schedule = fuzz.random_case(name).schedule

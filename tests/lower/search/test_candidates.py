@@ -326,6 +326,7 @@ def test_what_cannot_be_best_is_not_estimated():
     assert len(ranked(problem, CPU, most=2)) < 0.6 * len(ranked(problem, CPU))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("name", PROBLEMS)

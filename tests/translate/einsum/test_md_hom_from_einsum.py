@@ -86,6 +86,7 @@ def test_acc_dtype_is_the_type_of_products_and_sums() -> None:
     assert md_hom.outputs[0].spec.dtype == np.float32
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_case_is_well_formed(case: Case) -> None:
     md_hom = md_hom_from_einsum(case.text, [F4(shape) for shape in case.shapes])

@@ -84,6 +84,7 @@ RIGHT = [
 ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("operator", RIGHT, ids=lambda op: f"{op}-{op.dtypes[0]}")
 def test_right_operators_pass(operator: Operator) -> None:
     check(operator)

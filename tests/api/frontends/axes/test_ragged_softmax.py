@@ -25,6 +25,7 @@ def softmax(x: np.ndarray, axis: Any) -> np.ndarray:
     return powers / powers.sum(axis, keepdims=True)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize(
     ("rest", "axis", "own"),

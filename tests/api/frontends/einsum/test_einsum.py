@@ -50,6 +50,7 @@ def compare(result: Any, text: str, arrays: list[np.ndarray]) -> None:
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cases(case: Case, dtype: str) -> None:
@@ -85,6 +86,7 @@ def test_any_out(problem: Problem, data: st.DataObject) -> None:
     np.testing.assert_array_equal(base, whole)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ("greedy", 5), "auto"])
 @pytest.mark.parametrize("case", [c for c in CASES if len(c.shapes) > 1], ids=str)
 def test_any_path(case: Case, optimize: Any) -> None:
@@ -120,6 +122,7 @@ def test_dims_of_an_ellipsis_are_not_summed_by_any_path(optimize: Any) -> None:
     )
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("order", ["K", "A", "C", "F"])
 @pytest.mark.parametrize("optimize", [True, "greedy", "optimal"])
 @pytest.mark.parametrize("text", ["lBB,nl->lB", "ij,jk->ki", "ij,jk,kl->li"])
@@ -240,6 +243,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], error: type) -> Non
         np.einsum("i,i->i", np.ones(2), np.ones(2), **options)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
 @pytest.mark.parametrize(
     "dtype", [None, "bool", "int16", "uint16", "float16", "float64", "complex64"]
@@ -409,6 +413,7 @@ def test_plans_are_kept_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1 <= len(table) <= 3
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "complex128"])
 @pytest.mark.parametrize(
     ("left", "right", "axes"),

@@ -113,6 +113,7 @@ def test_one_array_is_one_buffer() -> None:
     assert list(map(repr, recorded.md_hom.inp_view)) == ["(i0+1)", "(i0)", "()"]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("right", DTYPES)
 @pytest.mark.parametrize("left", DTYPES)

@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_numpys(name: str) -> None:
     value = CALLS[name](mdt.lazy)

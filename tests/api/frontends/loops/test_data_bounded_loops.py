@@ -166,6 +166,7 @@ def operands(form: str, dtype: str, index: str) -> list[np.ndarray]:
     return [np.ones(n, dtype), ptr, col, val, x]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("form", ROWS)
 @pytest.mark.parametrize("function", EVERY, ids=[f.__name__ for f in EVERY])
 def test_loops_compute_what_python_does(function: Callable[..., None], form: str) -> None:

@@ -110,6 +110,7 @@ def operands(count: int, dtype: str, index: str, n: int = 19) -> list[np.ndarray
     return [np.ones(n, dtype), row, col, val, x]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("count", [0, 1, 2, 300])
 @pytest.mark.parametrize("function", EVERY, ids=[f.__name__ for f in EVERY])
 def test_stores_compute_what_python_does(function: Callable[..., Any], count: int) -> None:

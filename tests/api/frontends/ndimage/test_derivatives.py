@@ -35,6 +35,7 @@ def check(name: str, *args: Any, **kwargs: Any) -> None:
     np.testing.assert_allclose(result, expected, rtol=0, atol=atol * scale)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "args"), CALLS)
@@ -49,6 +50,7 @@ def test_derivatives_on_kernels(name: str, args: tuple[Any, ...]) -> None:
     check(name, (IMAGE + 1j * IMAGE[::-1, ::-1]), *args)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float32", "complex64"])
 @pytest.mark.parametrize(("name", "args"), CALLS)

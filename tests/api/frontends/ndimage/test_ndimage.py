@@ -167,6 +167,7 @@ def test_axes() -> None:
     check("maximum_filter", image, footprint=[[1, 0], [1, 1]], axes=(1, 2))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("call", "message"),
     [

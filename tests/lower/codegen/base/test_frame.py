@@ -11,6 +11,7 @@ from mdtensor.lower.codegen.base.frame import Piece, pieces_of, powers_of_two
 from tests.lower.codegen.frames import frame_of
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("count", range(1, 40))
 @pytest.mark.parametrize("tail", ["split", "pad", "overlap"])
 def test_pieces_cover_every_point_of_the_lane_dim(count, tail):
@@ -33,6 +34,7 @@ def test_tails():
     assert pieces("overlap") == (Piece(0, 4, 4), Piece(3, 4, 4))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("count", range(65))
 @pytest.mark.parametrize("largest", [1, 2, 16])
 def test_powers_of_two_cover_a_count(count, largest):

@@ -96,6 +96,7 @@ def test_rows_along_several_dims(registers, order):
     check(inside(star, (9, 12, 97), "f4"), schedule, 20)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ["joined_stencil", "joined_product"])
 @pytest.mark.parametrize("byte", range(0, 64, 4))
 def test_wherever_the_results_lie(name, byte):

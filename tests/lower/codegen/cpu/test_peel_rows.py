@@ -27,6 +27,7 @@ def test_loops(name, golden):
     golden(f"passes/peel_rows/{name}.txt", "\n".join(indented(loops)) + "\n")
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ["peeled_stencil", "peeled_rows"])
 @pytest.mark.parametrize("byte", range(0, 64, 4))
 def test_wherever_the_results_lie(name, byte):

@@ -57,6 +57,7 @@ def place(index: Index) -> int:
     return sum(factor * int(np.prod([AT[n] for n in names])) for names, factor in index.terms)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["i1", "f4", "f8"])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 12, 16])

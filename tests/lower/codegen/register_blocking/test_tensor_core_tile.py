@@ -176,6 +176,7 @@ def test_against_the_oracle(name):
     assert fuzz.check(CASES[name])
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_89", "sm_90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name, architecture):

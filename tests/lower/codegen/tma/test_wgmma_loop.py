@@ -160,6 +160,7 @@ def text_of(name: str) -> str:
     return program_of(found.problem(), found.schedule, CUDA, only_aligned=True).text
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name):
     ptx = compiled(text_of(name), "sm_90a")
@@ -171,6 +172,7 @@ def test_compiles(name):
     assert ("bulk_group" in ptx) == bool(CASES[name].schedule.results)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_that_begin_anywhere_are_copied_by_work_items(name):
     found = CASES[name]

@@ -25,6 +25,7 @@ def test_what_the_rules_are_tried_on_is_valid():
     validate(MATMUL, GPU)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
