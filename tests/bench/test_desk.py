@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from bench.desk import Desk, share_of
+
+pytestmark = pytest.mark.process
 
 WORK = """
 import os, pathlib, sys, time

@@ -49,6 +49,7 @@ def only_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "fake", fake)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("only_fakes")
 def test_a_call_does_all_tasks_and_a_second_one_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -93,6 +94,7 @@ def unpack(packed: Path, there: Path) -> None:
                 path.write_bytes(content.read())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "code", ["import os; os.kill(os.getpid(), 9)", "import time; time.sleep(600)"]
 )
@@ -103,6 +105,7 @@ def test_what_was_killed_is_not_done(tmp_path: Path, code: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_rows_are_done_when_all_are_there(tmp_path: Path) -> None:
     task = dataclasses.replace(python("einsum-a", "pass", 60.0), cases=("a", "b"))
     do(task, tmp_path)

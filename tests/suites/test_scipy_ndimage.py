@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tests.suites.run import run
+
+pytestmark = pytest.mark.campaign
 
 
 def test_scipy_ndimage_passes_whole() -> None:

@@ -16,6 +16,8 @@ from mdtensor.tuner import (
     search,
 )
 
+pytestmark = pytest.mark.process
+
 N = 1 << 14
 SAXPY = """
 __kernel void saxpy(const int N, const float a, const __global float* x, __global float* y)

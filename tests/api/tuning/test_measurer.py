@@ -26,6 +26,8 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
+pytestmark = pytest.mark.process
+
 
 class Compilers:
     """Stands for a crew: each request is done a moment later, or when `finish` says so."""

@@ -38,6 +38,8 @@ from tests.api.short_searches import search_trials, search_until
 from tests.api.survival import kills
 from tests.targets import CPU
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:

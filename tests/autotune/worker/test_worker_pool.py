@@ -10,6 +10,8 @@ import pytest
 from mdtensor.autotune.worker.worker import WorkerCrashed, WorkerTimeout
 from mdtensor.autotune.worker.worker_pool import Crew
 
+pytestmark = pytest.mark.process
+
 TARGETS = "tests.autotune.worker_targets"
 
 
