@@ -42,8 +42,9 @@ def comes_at(number: int, act: Callable[[], object], work: Callable[[], object],
         return trace
 
     before, told = sys.gettrace(), sys.unraisablehook
-    # What a destructor raises, Python tells and drops.
-    sys.unraisablehook = lambda lost: lost.exc_type is KeyboardInterrupt or told(lost)
+    # What a destructor raises, Python tells and drops; a file may stay open that was just opened.
+    lost_here = KeyboardInterrupt, ResourceWarning
+    sys.unraisablehook = lambda lost: lost.exc_type in lost_here or told(lost)
     sys.settrace(trace)
     try:
         work()

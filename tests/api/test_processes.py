@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ import pytest
 
 import mdtensor as mdt
 from tests.hurried import at_once
+from tests.interrupts import comes_at, interrupt
+
+HERE = str(Path(mdt.__file__).parent)
 
 
 @mdt.stencil(border="nearest")
@@ -201,43 +206,36 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         assert shown == "True\nTrue\n", trouble
 
 
-@pytest.mark.campaign
-@pytest.mark.process
-def test_interrupts_leave_everything_usable() -> None:
-    """Ctrl-C comes at any moment of a call, also while a kernel runs on memory of the call."""
-    shown = run("""
-        import signal, sys, time
-        import numpy as np
-        import mdtensor as mdt
-        a = np.random.default_rng(0).random((80, 90))
-        mdt.einsum("ij,kj->ik", a, a)
-        mdt.scan("i->i", a[0])  # imports that are interrupted raise what Python makes of it
-        # One that comes in the callback of a weak reference, as imports have, Python itself loses.
-        tell = sys.unraisablehook
-        sys.unraisablehook = lambda lost: lost.exc_type is KeyboardInterrupt or tell(lost)
-        inside = []
-        def interrupt(*_):
-            if inside:
-                inside.clear()  # one at a time: who catches it is not interrupted
-                raise KeyboardInterrupt
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
-        stop, caught = time.monotonic() + 2, 0
-        while time.monotonic() < stop:
-            try:
-                inside.append(1)
-                n = int(time.monotonic() * 1e6) % 70 + 1
-                mdt.einsum("ij,kj->ik", a[:n], a)
-                mdt.reduce("ij->i", a[:n], combine="max")
-                mdt.scan("i->i", a[0, :n])
-                inside.clear()
-            except KeyboardInterrupt:
-                caught += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        right = np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
-        right &= np.array_equal(mdt.reduce("ij->i", a, combine="max"), a.max(1))
-        right &= np.allclose(mdt.scan("i->i", a[0]), np.cumsum(a[0]))
-        print(right, caught > 10)
-        exec("")  # Python exits as if interrupted where the last text that it executed was
-    """)
-    assert shown == "True True\n"
+A = np.random.default_rng(0).random((5000, 12))
+
+
+def call_known(_: int) -> None:
+    call_new_shapes(90)
+
+
+def call_new_shapes(number: int) -> None:
+    a = A[: 10 + number]
+    np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, A[:9]), a @ A[:9].T, rtol=1e-12)
+    np.testing.assert_array_equal(mdt.reduce("ij->i", a, combine="max"), a.max(1))
+    np.testing.assert_allclose(mdt.scan("i->i", a[:, 0]), np.cumsum(a[:, 0]), rtol=1e-12)
+
+
+def call_new_functions(number: int) -> None:
+    found = mdt.reduce("ij->i", A[:9], f=lambda x: x * (number + 0.5))
+    np.testing.assert_allclose(found, A[:9].sum(1) * (number + 0.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "step"), [(call_known, 1), (call_new_shapes, 7), (call_new_functions, 1511)]
+)
+def test_interrupts_leave_everything_usable(call: Callable[[int], None], step: int) -> None:
+    """Ctrl-C comes at each place of calls that are known, and at some of other calls."""
+    for warm in range(3):
+        call(warm)
+    for number, place in enumerate(itertools.count(step=step), 3):
+        is_over = not comes_at(place, interrupt, partial(call, number), HERE)
+        call(number)
+        call_known(number)
+        if is_over:
+            break
+    assert number > 20
