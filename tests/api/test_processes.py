@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
+from tests.counted import Counted
 from tests.hurried import at_once
 from tests.interrupts import comes_at, interrupt
 
-HERE = str(Path(mdt.__file__).parent)
+HERE = f"{Path(mdt.__file__).parent}{os.sep}"
 
 
 @mdt.stencil(border="nearest")
@@ -206,11 +208,12 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         assert shown == "True\nTrue\n", trouble
 
 
-A = np.random.default_rng(0).random((5000, 12))
+A = np.random.default_rng(0).random((900, 12))
+NUMBERS = itertools.count()  # of calls that nobody has made
 
 
 def call_known(_: int) -> None:
-    call_new_shapes(90)
+    call_new_shapes(len(A))
 
 
 def call_new_shapes(number: int) -> None:
@@ -225,17 +228,38 @@ def call_new_functions(number: int) -> None:
     np.testing.assert_allclose(found, A[:9].sum(1) * (number + 0.5), rtol=1e-12)
 
 
+def steps_of_known() -> int:
+    with Counted() as work:
+        call_known(0)
+    return work.steps
+
+
 @pytest.mark.parametrize(
-    ("call", "step"), [(call_known, 1), (call_new_shapes, 7), (call_new_functions, 1511)]
+    ("call", "of", "step"),
+    [
+        (call_known, "", 1),
+        (call_new_shapes, "api/calls/call_cache", 1),
+        (call_new_shapes, "", 47),
+        (call_new_functions, "", 2003),
+    ],
 )
-def test_interrupts_leave_everything_usable(call: Callable[[int], None], step: int) -> None:
-    """Ctrl-C comes at each place of calls that are known, and at some of other calls."""
-    for warm in range(3):
-        call(warm)
-    for number, place in enumerate(itertools.count(step=step), 3):
-        is_over = not comes_at(place, interrupt, partial(call, number), HERE)
+def test_interrupts_leave_everything_usable(
+    call: Callable[[int], None], of: str, step: int
+) -> None:
+    """Ctrl-C comes at each place of calls that are known, and at some of other calls.
+
+    Calls that are known take no longer for that.
+    """
+    for _ in range(3):
+        call(next(NUMBERS))
+    steps = [steps_of_known() for _ in range(9)]
+    for place in itertools.count(step=step):
+        number = next(NUMBERS)
+        is_over = not comes_at(place, interrupt, partial(call, number), f"{HERE}{of}")
+        assert not invalidation.watchers, place
         call(number)
         call_known(number)
+        assert steps_of_known() <= max(steps[3:]), place
         if is_over:
             break
-    assert number > 20
+    assert place > 10 * step
