@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,61 +10,64 @@ import pytest
 
 from mdtensor import process_end
 from mdtensor.api.engine.background_worker import Background
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.opencl.opencl_device import OpenCLDevice
 from tests.api.survival.programs import ended, started
 
 
+class Clock:
+    """A clock that goes on as something is waited for."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, timeout: float) -> bool:
+        """Waits for what never comes."""
+        self.now += timeout
+        return False
+
+    acquire = join = wait
+
+
 @pytest.fixture(autouse=True)
-def _not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of an end that did not begin yet."""
     monkeypatch.setattr(process_end, "_began", [])
+    monkeypatch.setattr(process_end, "time", clock := Clock())
+    return clock
 
 
-def test_the_end_begins_with_what_first_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_the_end_begins_with_what_first_asks(clock: Clock) -> None:
     assert process_end.seconds_left(10.0) == 10.0
-    now[0] += 50.0
+    clock.now += 50.0
     assert process_end.seconds_left(10.0) == 5.0
     assert process_end.seconds_left() == 5.0
-    now[0] += 7.0
+    clock.now += 7.0
     assert process_end.seconds_left() == 0.0
     assert process_end.seconds_left(5.0, spare=0.0) == 3.0
-    now[0] += 100.0
+    clock.now += 100.0
     assert process_end.seconds_left(5.0, spare=0.0) == 0.0
 
 
-@pytest.mark.campaign
-def test_all_waits_of_an_end_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_end, "LONGEST_S", 6.0)
-    held, is_over = threading.Event(), threading.Event()
-
-    def hold(lock: Any) -> None:
-        with lock:
-            held.set()
-            is_over.wait(60)
-
-    def work(_: None) -> None:
-        is_over.wait(60)
-
-    device = object.__new__(OpenCLDevice)
-    device._building = threading.Lock()
-    made = [Background(work) for _ in range(4)]
-    for each in made:
-        each.ask("what never ends", None)
-    thread = threading.Thread(target=hold, args=(device._building,))
-    thread.start()
-    assert held.wait(60)
-    while not all(each._thread for each in made):
-        time.sleep(0.001)
-    time.sleep(0.2)  # the pause before work
-    began = time.monotonic()
-    for each in made:
-        each._end()
-    device._end()
-    seconds = time.monotonic() - began
-    is_over.set()
-    thread.join()
-    assert 0.9 < seconds < 5.0, "1 s: the longest of all, without what is for kernels"
+def test_all_waits_of_an_end_have_one_deadline(clock: Clock) -> None:
+    never: Any = clock
+    device, jit = object.__new__(OpenCLDevice), object.__new__(JitCompiler)
+    device._building = jit._lock = never
+    works = [Background[None](lambda _: None) for _ in range(4)]
+    for each in works:
+        each._thread, each._process = never, os.getpid()
+    ends = [device._end, jit._end, *(each._end for each in works)]
+    for order in (ends, ends[::-1]):
+        process_end._began.clear()
+        began = clock.now
+        for end in order:
+            end()
+        assert clock.now - began == process_end.LONGEST_S - process_end.FOR_KERNELS_S
+    for each in works:
+        each._thread = None
 
 
 _LATE = """
@@ -76,6 +78,7 @@ known()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("device", ["opencl", "llvm"])
 def test_an_exit_handler_computes_what_is_new(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

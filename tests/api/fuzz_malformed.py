@@ -130,19 +130,19 @@ def drawn(case: str) -> tuple[Call, bool]:
 
 def outcome(case: str) -> Outcome:
     """Makes the call of a case; one that is slow is made again."""
-    found = _made(case)
+    found = made(case)
     for _ in range(TRIES):
-        if not _is_slow(found):
+        if not is_slow(found):
             return found
         time.sleep(0.2)
-        found = _made(case)
-    if not _is_slow(found):
+        found = made(case)
+    if not is_slow(found):
         return found
     words = f"{found.seconds:.3f} s of {found.waited:.3f} s {found.words}"
     return replace(found, kind=SLOW, words=words)
 
 
-def _is_slow(found: Outcome) -> bool:
+def is_slow(found: Outcome) -> bool:
     """Whether this alone makes a call fail."""
     longest = (LONGEST_RIGHT if found.kind == RIGHT else LONGEST) * max(1, found.levels / LEVELS)
     waits = found.waited > LONGEST_WAIT and found.kind != RIGHT  # which may have work to do
@@ -150,7 +150,8 @@ def _is_slow(found: Outcome) -> bool:
     return takes_long and not found.compiled and found.kind not in FAILED
 
 
-def _made(case: str) -> Outcome:
+def made(case: str) -> Outcome:
+    """Makes the call of a case once, however long it takes."""
     call, is_real = drawn(case)
     compiles, collections = Compilations(), FullCollections()
     error: BaseException | None = None
@@ -310,12 +311,15 @@ def contained() -> Iterator[None]:
 
 
 def checked(seed: int, numbers: range) -> Report:
-    """The calls of a seed with these numbers, made in this process."""
+    """The calls of a seed with these numbers, made in this process, each once.
+
+    None is slow: that is for the command to find.
+    """
     report = Report()
     with contained():
         for number in numbers:
             case = f"{seed}/{number}"
-            report.add(case, outcome(case))
+            report.add(case, made(case))
     return report
 
 

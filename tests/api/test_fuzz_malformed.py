@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import re
-import time
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -16,18 +18,24 @@ import mdtensor as mdt
 from mdtensor import ndimage
 from tests.api import fuzz_malformed
 from tests.api.fuzz_malformed import (
+    LEVELS,
+    LONGEST,
+    LONGEST_RIGHT,
+    LONGEST_WAIT,
     MEMORY,
     OWN,
     REFUSED,
     RIGHT,
     SIGNATURE,
+    SLOW,
+    TRIES,
     UNTYPED,
     Outcome,
     checked,
     drawn,
     kind_of,
 )
-from tests.api.malformed import calls, odd
+from tests.api.malformed import calls, odd, watches
 from tests.api.malformed.calls import Call
 from tests.api.malformed.watches import FullCollections
 
@@ -98,25 +106,50 @@ def test_whose_error_it_is(function: Callable[[], Any], kind: str) -> None:
     assert kind_of(raised(function)) == kind
 
 
-def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes: list[Outcome] = []
+def outcome_of(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[[], Any], name: str = "made up"
+) -> Outcome:
+    call = Call(name, function)
+    monkeypatch.setattr(fuzz_malformed, "drawn", lambda _: (call, False))
+    return fuzz_malformed.made("0/0")
 
-    def made(function: Callable[[], Any]) -> Outcome:
-        call = Call("made up", function)
-        monkeypatch.setattr(fuzz_malformed, "drawn", lambda _: (call, False))
-        outcomes.append(fuzz_malformed.outcome("0/0"))
-        return outcomes[-1]
 
-    monkeypatch.setattr(fuzz_malformed, "LONGEST_RIGHT", 1e-9)
-    assert made(lambda: mdt.spec((3,))).kind == "SLOW"
-    monkeypatch.setattr(fuzz_malformed, "LONGEST_RIGHT", 60.0)
-    assert made(lambda: mdt.spec((3,))).kind == RIGHT
-    monkeypatch.setattr(fuzz_malformed, "LONGEST", 1e-9)
-    assert made(lambda: mdt.spec("3")).kind == "SLOW"
-    monkeypatch.setattr(fuzz_malformed, "LONGEST", 60.0)
-    assert made(lambda: within_mdtensor(IndexError("x"))).kind == UNTYPED
-    assert made(lambda: NotImplemented).kind == UNTYPED
-    assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[3].words
+def test_what_is_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = outcome_of(monkeypatch, lambda: within_mdtensor(IndexError("x")))
+    assert found.kind == UNTYPED
+    assert "IndexError: x (test_fuzz_malformed.py:" in found.words
+    assert outcome_of(monkeypatch, lambda: NotImplemented).kind == UNTYPED
+    assert outcome_of(monkeypatch, lambda: mdt.spec((3,))).kind == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("found", "is_slow"),
+    [
+        (Outcome("", REFUSED, LONGEST, LONGEST, compiled=False), False),
+        (Outcome("", REFUSED, 1.01 * LONGEST, LONGEST, compiled=False), True),
+        (Outcome("", REFUSED, 1.01 * LONGEST, LONGEST, compiled=True), False),
+        (Outcome("", REFUSED, 0.0, 1.01 * LONGEST_WAIT, compiled=False), True),
+        (Outcome("", OWN, 4.9 * LONGEST, 0.0, compiled=False, levels=5 * LEVELS), False),
+        (Outcome("", OWN, 5.1 * LONGEST, 0.0, compiled=False, levels=5 * LEVELS), True),
+        (Outcome("", RIGHT, LONGEST_RIGHT, 9 * LONGEST_WAIT, compiled=False), False),
+        (Outcome("", RIGHT, 1.01 * LONGEST_RIGHT, 0.0, compiled=False), True),
+        (Outcome("", UNTYPED, 9.0, 9.0, compiled=False), False),
+    ],
+)
+def test_what_is_slow(found: Outcome, is_slow: bool) -> None:
+    assert fuzz_malformed.is_slow(found) == is_slow
+
+
+def test_what_is_slow_each_time_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(fuzz_malformed, "time", SimpleNamespace(sleep=slept.append))
+    slow = Outcome("made up", REFUSED, 2 * LONGEST, 3 * LONGEST, compiled=False)
+    made = [slow] * (TRIES + 1)
+    monkeypatch.setattr(fuzz_malformed, "made", lambda _: made.pop())
+    assert fuzz_malformed.outcome("0/0").kind == SLOW
+    assert len(slept) == TRIES
+    made[:] = [replace(slow, seconds=0.0), slow]
+    assert fuzz_malformed.outcome("0/0").kind == REFUSED
 
 
 @pytest.mark.parametrize(
@@ -145,28 +178,26 @@ def test_what_is_large_is_long() -> None:
         assert not calls.is_long(Call("made up", mdt.var, (short,)))
 
 
-@pytest.mark.parametrize(("longest", "kind"), [(1e-9, "SLOW"), (60.0, OWN)])
-def test_a_function_that_calls_itself_may_take_longer_by_its_levels(
-    longest: float, kind: str, monkeypatch: pytest.MonkeyPatch
+def test_levels_of_a_function_that_calls_itself_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    call = Call("grad", lambda: mdt.grad(odd.deep)(np.ones(2)))
-    monkeypatch.setattr(fuzz_malformed, "drawn", lambda _: (call, False))
-    monkeypatch.setattr(fuzz_malformed, "LONGEST", longest)
-    found = fuzz_malformed.outcome("0/0")
-    assert found.kind == kind
-    assert found.levels > 5 * fuzz_malformed.LEVELS
+    found = outcome_of(monkeypatch, lambda: mdt.grad(odd.deep)(np.ones(2)), "grad")
+    assert found.kind == OWN
+    assert found.levels > 5 * LEVELS
 
 
-@pytest.mark.campaign
-def test_collections_of_all_garbage_do_not_count() -> None:
-    many = [[each] for each in range(300_000)]
-    began = time.thread_time()
-    with FullCollections() as seen:
+def test_collections_of_all_garbage_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = itertools.count()
+    monkeypatch.setattr(watches, "time", SimpleNamespace(thread_time=lambda: next(now)))
+    gc.disable()
+    try:
+        with FullCollections() as seen:
+            gc.collect(0)
+            gc.collect()
+            gc.collect(1)
+            gc.collect()
         gc.collect()
-    seconds = time.thread_time() - began
-    assert len(many) == 300_000
-    assert seconds / 2 < seen.seconds < seconds
-    with FullCollections() as seen:
-        gc.collect(0)
-        sum(range(10**5))
-    assert seen.seconds == 0
+    finally:
+        gc.enable()
+    assert seen.seconds == 2
+    assert next(now) == 4

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,12 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
+from tests.counted import Counted
 from tests.hurried import at_once
+from tests.interrupts import comes_at, interrupt
+
+HERE = f"{Path(mdt.__file__).parent}{os.sep}"
 
 
 @mdt.stencil(border="nearest")
@@ -127,7 +134,6 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     assert shown == "True True 0\n"
 
 
-@pytest.mark.campaign
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("where", "name"),
@@ -148,20 +154,22 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
 def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
     where: str, name: str
 ) -> None:
+    """The fork begins while the other thread is inside, which goes on from then."""
     shown = run(f"""
-        import logging, os, signal, threading, time
+        import os, signal, threading
         import numpy as np
         import mdtensor as mdt
         import {where} as where
-        if {where!r}.endswith(".engine"):
+        if {where!r}.endswith(".tiers"):
             mdt.einsum("ij->i", np.ones((3, 4)))  # on a device that is open
         a = np.random.default_rng(0).random((30, 40))
-        is_inside, whole = threading.Event(), where.{name}
-        def slowly(*given, **options):
+        is_inside, begins, whole = threading.Event(), threading.Event(), where.{name}
+        os.register_at_fork(before=begins.set)  # which is called before what was registered earlier
+        def held(*given, **options):
             is_inside.set()
-            time.sleep(0.3)
+            begins.wait(200)
             return whole(*given, **options)
-        where.{name} = slowly
+        where.{name} = held
         thread = threading.Thread(target=mdt.einsum, args=("ij,kj->ik", a, a))
         thread.start()
         is_inside.wait()
@@ -201,43 +209,58 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         assert shown == "True\nTrue\n", trouble
 
 
-@pytest.mark.campaign
-@pytest.mark.process
-def test_interrupts_leave_everything_usable() -> None:
-    """Ctrl-C comes at any moment of a call, also while a kernel runs on memory of the call."""
-    shown = run("""
-        import signal, sys, time
-        import numpy as np
-        import mdtensor as mdt
-        a = np.random.default_rng(0).random((80, 90))
-        mdt.einsum("ij,kj->ik", a, a)
-        mdt.scan("i->i", a[0])  # imports that are interrupted raise what Python makes of it
-        # One that comes in the callback of a weak reference, as imports have, Python itself loses.
-        tell = sys.unraisablehook
-        sys.unraisablehook = lambda lost: lost.exc_type is KeyboardInterrupt or tell(lost)
-        inside = []
-        def interrupt(*_):
-            if inside:
-                inside.clear()  # one at a time: who catches it is not interrupted
-                raise KeyboardInterrupt
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
-        stop, caught = time.monotonic() + 2, 0
-        while time.monotonic() < stop:
-            try:
-                inside.append(1)
-                n = int(time.monotonic() * 1e6) % 70 + 1
-                mdt.einsum("ij,kj->ik", a[:n], a)
-                mdt.reduce("ij->i", a[:n], combine="max")
-                mdt.scan("i->i", a[0, :n])
-                inside.clear()
-            except KeyboardInterrupt:
-                caught += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        right = np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
-        right &= np.array_equal(mdt.reduce("ij->i", a, combine="max"), a.max(1))
-        right &= np.allclose(mdt.scan("i->i", a[0]), np.cumsum(a[0]))
-        print(right, caught > 10)
-        exec("")  # Python exits as if interrupted where the last text that it executed was
-    """)
-    assert shown == "True True\n"
+A = np.random.default_rng(0).random((900, 12))
+NUMBERS = itertools.count()  # of calls that nobody has made
+
+
+def call_known(_: int) -> None:
+    call_new_shapes(len(A))
+
+
+def call_new_shapes(number: int) -> None:
+    a = A[: 10 + number]
+    np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, A[:9]), a @ A[:9].T, rtol=1e-12)
+    np.testing.assert_array_equal(mdt.reduce("ij->i", a, combine="max"), a.max(1))
+    np.testing.assert_allclose(mdt.scan("i->i", a[:, 0]), np.cumsum(a[:, 0]), rtol=1e-12)
+
+
+def call_new_functions(number: int) -> None:
+    found = mdt.reduce("ij->i", A[:9], f=lambda x: x * (number + 0.5))
+    np.testing.assert_allclose(found, A[:9].sum(1) * (number + 0.5), rtol=1e-12)
+
+
+def steps_of_known() -> int:
+    with Counted() as work:
+        call_known(0)
+    return work.steps
+
+
+@pytest.mark.parametrize(
+    ("call", "of", "step"),
+    [
+        (call_known, "", 1),
+        (call_new_shapes, "api/calls/call_cache", 1),
+        (call_new_shapes, "", 47),
+        (call_new_functions, "", 2003),
+    ],
+)
+def test_interrupts_leave_everything_usable(
+    call: Callable[[int], None], of: str, step: int
+) -> None:
+    """Ctrl-C comes at each place of calls that are known, and at some of other calls.
+
+    Calls that are known take no longer for that.
+    """
+    for _ in range(3):
+        call(next(NUMBERS))
+    steps = [steps_of_known() for _ in range(9)]
+    for place in itertools.count(step=step):
+        number = next(NUMBERS)
+        is_over = not comes_at(place, interrupt, partial(call, number), f"{HERE}{of}")
+        assert not invalidation.watchers, place
+        call(number)
+        call_known(number)
+        assert steps_of_known() <= max(steps[3:]), place
+        if is_over:
+            break
+    assert place > 10 * step

@@ -149,19 +149,15 @@ def test_flags_that_are_none_are_refused() -> None:
 
 
 START = """
-import gc, os, random, signal, sys, threading, time
+import gc, os, signal, sys, threading
 import numpy as np
 import mdtensor as mdt
 from mdtensor.backends.host.aligned_memory import aligned_empty
-from mdtensor.backends.host.result_pool import POOL
 
 def filled(value, count=1 << 18):
     array = aligned_empty((count,), "i8")
     array.fill(value)
     return array
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 """
 
 FORKS = """
@@ -216,13 +212,14 @@ class Late:
 kept_here = kept
 late = Late()
 atexit.register(lambda: sys.stdout.write(str(filled(3)[0])))
-def work():
+def work(at_work):
     while True:
         filled(4)
-for _ in range(2):
-    threading.Thread(target=work, daemon=True).start()
+        at_work.set()
+for at_work in (threading.Event(), threading.Event()):
+    threading.Thread(target=work, args=(at_work,), daemon=True).start()
+    at_work.wait(60)
 sys.modules["kept"] = filled(5)
-time.sleep(0.1)
 """
 
 
@@ -230,67 +227,6 @@ time.sleep(0.1)
 def test_processes_end_with_arrays_and_threads_that_are_there() -> None:
     for _ in range(5):
         assert run(START + ENDS).startswith("3")
-
-
-BOUNDED = """
-mdt.memory(bound="64MB")
-base = resident()
-rng = random.Random(0)
-held, worst = [], 0
-for step in range(400):
-    held.append(filled(step, rng.randrange(1 << 17, 1 << 20)))
-    while sum(a.nbytes for a in held) > 50e6:
-        del held[rng.randrange(len(held))]
-    live = sum(a.nbytes for a in held)
-    worst = max(worst, resident() - base - live)
-print(worst / 1e6)
-"""
-
-
-@pytest.mark.process
-def test_a_process_takes_what_is_live_and_the_bound() -> None:
-    # Besides these, an eighth by size classes, one array that is made, and Python's own.
-    assert float(run(START + BOUNDED)) < 64 + 50 / 8 + 9 + 8
-
-
-DROPPED = """
-mdt.memory(bound="64MB")
-held = [filled(n, 1 << 20) for n in range(60)]
-before = resident()
-del held
-end = time.monotonic() + 60
-while resident() > before - 400e6 and time.monotonic() < end:
-    time.sleep(0.01)
-print(before - resident() > 400e6, POOL._pooled <= 64e6)
-"""
-
-
-@pytest.mark.campaign
-@pytest.mark.process
-def test_what_exceeds_the_bound_goes_back_without_another_call() -> None:
-    assert run(START + DROPPED) == "True True\n"
-
-
-LIMITED = """
-import resource
-a, b = filled(1, 1 << 24), filled(2, 1 << 24)
-del a, b
-pooled = mdt.memory().pooled
-size = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), -1))
-large = filled(3, 1 << 25)
-print(pooled >= 1 << 28, (large == 3).all(), mdt.memory().pooled)
-try:
-    filled(4, 1 << 28)
-except MemoryError as error:
-    print(str(error)[:28])
-"""
-
-
-@pytest.mark.campaign
-@pytest.mark.process
-def test_pooled_memory_is_given_up_where_there_is_no_other() -> None:
-    assert run(START + LIMITED) == "True True 0\nUnable to allocate 2.00 GiB \n"
 
 
 @pytest.mark.process

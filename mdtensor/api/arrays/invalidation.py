@@ -65,7 +65,7 @@ def may_share_memory(first: Array, second: Array) -> bool:
 
 # One element for each call of any thread that is being recorded, and for each mode of
 # tuning that was entered: where there is one, calls ask what is meant for their own context.
-watchers: list[None] = []
+watchers: list[object] = []
 # The launches of the calls of each front end, by the key of a call.
 tables: list[dict[tuple[object, ...], Callable[..., Array]]] = []
 _generations = itertools.count()  # of which no thread takes the number that another one takes

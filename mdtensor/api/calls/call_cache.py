@@ -87,22 +87,25 @@ def is_noting() -> bool:
 @contextmanager
 def watching() -> Generator[None]:
     """Calls inside look whether somebody traces them."""
-    _active.append(None)
+    watcher = object()
     try:
+        _active.append(watcher)  # an interrupt may come behind that, or before
         yield
     finally:
-        _active.pop()
+        if watcher in _active:
+            _active.remove(watcher)
 
 
 @contextmanager
-def noting() -> Generator[None]:
-    """Calls inside are parts of a call, so that each is made in full."""
-    token = _recording.set([])
+def noting(notes: list[Noted | None] | None = None) -> Generator[None]:
+    """Calls inside are parts of a call, so that each is made in full; what they run is noted."""
+    before = _recording.get()
     try:
+        _recording.set([] if notes is None else notes)
         with watching():
             yield
     finally:
-        _recording.reset(token)
+        _recording.set(before)
 
 
 def _is_seen() -> bool:
@@ -454,13 +457,8 @@ def _in_full(
     key, arrays = described(args, options)
     notes: list[Noted | None] = []
     generation = invalidation.generation()
-    token = _recording.set(notes)
-    _active.append(None)
-    try:
+    with noting(notes):
         result = whole(*args, **options)
-    finally:
-        _active.pop()
-        _recording.reset(token)
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
         found = launch_of(noted, arrays, result, options.get("out"))

@@ -80,11 +80,18 @@ class MemoryPool:
     At most `bound()` bytes are pooled, and at most SHARE_OF_LIVE times what was live at once
     lately (or FLOOR). What nothing took for `idle_s` seconds goes back to the system, at the latest
     after twice that. All threads may ask and free at any time, also within garbage collections and
-    handlers of signals. In the child of a fork, memory is a copy, and so is the pool.
+    handlers of signals. In the child of a fork, memory is a copy, and so is the pool. `clock` gives
+    seconds.
     """
 
-    def __init__(self, bound: Callable[[], int], idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        bound: Callable[[], int],
+        idle_s: float = IDLE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.bound = bound
+        self._clock = clock
         self.lock = threading.RLock()
         self._idle_s = idle_s
         self._is_changing = False
@@ -199,7 +206,7 @@ class MemoryPool:
         del self._leases[block.address]
         self._live -= block.nbytes
         _untrack(_NUMPYS_DOMAIN, block.address)
-        block.since = time.monotonic()
+        block.since = self._clock()
         self._free.setdefault(block.nbytes, deque()).append(block)
         self._pooled += block.nbytes
         lease.block = None
@@ -250,7 +257,7 @@ class MemoryPool:
         self._live = sum(lease.block.nbytes for lease in self._leases.values() if lease.block)
         self._pooled = sum(size * len(blocks) for size, blocks in self._free.items())
         self._before, self._lately = self._lately, self._live
-        since = time.monotonic() - idle_s
+        since = self._clock() - idle_s
         found: list[Block] = []
         for size in self._sizes():
             while (blocks := self._free[size]) and blocks[0].since <= since:
@@ -268,14 +275,14 @@ class MemoryPool:
                 raise
 
     def _watch_over(self) -> None:
-        due = time.monotonic() + self._idle_s
+        due = self._clock() + self._idle_s
         try:
             while self._leases or self._sizes():
                 with contextlib.suppress(queue.Empty):
-                    self.settle(self._ended.get(timeout=max(0.0, due - time.monotonic())))
-                if time.monotonic() >= due:
+                    self.settle(self._ended.get(timeout=max(0.0, due - self._clock())))
+                if self._clock() >= due:
                     self.trim(self._idle_s)
-                    due = time.monotonic() + self._idle_s
+                    due = self._clock() + self._idle_s
         finally:
             self._watched_by = 0
         if self._leases or self._sizes():  # by now: who made these saw this thread

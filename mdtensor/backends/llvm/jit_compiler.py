@@ -16,6 +16,7 @@ from mdtensor.backends.llvm.object_compiler import ObjectCompiler
 from mdtensor.errors import CompileError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.process_end import seconds_left
 
 R = TypeVar("R")
 # Programs of a linker. LLVM keeps 9 kB of each that was released until its linker ends, and a
@@ -50,7 +51,7 @@ class JitCompiler:
 
     def _end(self) -> None:
         """Waits for a thread in LLVM; from then on, only handlers of the exit compile."""
-        self._lock.acquire(timeout=_LONGEST_WAIT)
+        self._lock.acquire(timeout=seconds_left(_LONGEST_WAIT))
         self._is_ending = True
 
     def _uninterrupted(self, function: Callable[[], R]) -> R:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import gc
-import inspect
+import itertools
 import pickle
+import queue
 import random
-import signal
-import sys
 import threading
 import time
 import tracemalloc
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdtensor.backends.host import memory_pool
-from mdtensor.backends.host.memory_blocks import size_class
-from mdtensor.backends.host.memory_pool import FLOOR, MemoryPool
+from mdtensor.backends.host.memory_blocks import Block, size_class
+from mdtensor.backends.host.memory_pool import FLOOR, Lease, MemoryPool
 from mdtensor.backends.host.result_pool import PoolBound, usable_memory
 from mdtensor.errors import MemoryLimitError
+from tests.interrupts import comes_at, interrupt
 
 BOUND = 1 << 30
 COUNT = 2048  # elements of int64: 16 KB
+HERE: str = memory_pool.__file__
 
 
-def pool_of(bound: int = BOUND, idle_s: float = 60.0) -> MemoryPool:
-    return MemoryPool(lambda: bound, idle_s)
+class Unwatched(MemoryPool):
+    """A pool whose thread ends as it begins: nothing comes between what a test does."""
+
+    def _watch_over(self) -> None:
+        pass
+
+
+def pool_of(bound: int = BOUND) -> MemoryPool:
+    return Unwatched(lambda: bound)
 
 
 def new(pool: MemoryPool, *shape: int, dtype: str = "<i8") -> np.ndarray:
@@ -257,7 +266,8 @@ def test_no_array_is_overwritten_in_thousands_of_steps() -> None:
 
 @pytest.mark.campaign
 def test_threads_share_the_pool_and_no_memory() -> None:
-    pool, faults = pool_of(), list[str]()
+    """Threads take turns as the system lets them, which is another order each time."""
+    pool, faults = MemoryPool(lambda: BOUND), list[str]()
     threads = [
         threading.Thread(target=stressed, args=(pool, seed, 800, faults)) for seed in range(8)
     ]
@@ -273,7 +283,6 @@ def test_threads_share_the_pool_and_no_memory() -> None:
     assert found.hits > 0
 
 
-@pytest.mark.campaign
 def test_arrays_are_freed_by_threads_other_than_their_makers() -> None:
     pool = pool_of()
     arrays = [filled(pool, n) for n in range(50)]
@@ -282,28 +291,6 @@ def test_arrays_are_freed_by_threads_other_than_their_makers() -> None:
     thread.join()
     assert pool.now().live == 0
     assert pool.now().pooled == 50 * size_class(8 * COUNT)
-
-
-@pytest.mark.campaign
-@pytest.mark.process
-def test_handlers_of_signals_may_ask_for_memory_at_any_time() -> None:
-    pool, made = pool_of(), list[np.ndarray]()
-
-    def handle(*_: object) -> None:
-        made[-3:] = [filled(pool, -1)]
-
-    before = signal.signal(signal.SIGALRM, handle)
-    try:
-        for step in range(1500):
-            signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + step % 50))
-            first, second = filled(pool, step, 500), filled(pool, step + 1, 500)
-            assert (first == step).all()
-            assert (second == step + 1).all()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert made
-    assert all((array == -1).all() for array in made)
 
 
 def used(pool: MemoryPool) -> None:
@@ -319,35 +306,6 @@ def used(pool: MemoryPool) -> None:
     pool.free()
 
 
-def interrupted(pool: MemoryPool, at: int) -> bool:
-    """Whether the pool's use got to its line of that number, before which it was interrupted."""
-    left = at
-    lines = inspect.getsource(memory_pool).splitlines()
-    finals = {n + 2 for n, line in enumerate(lines) if line.strip() == "finally:"}
-
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        nonlocal left
-        if frame.f_code.co_filename != memory_pool.__file__:
-            return None
-        # Python looks for interrupts after calls: none comes between one's end and a `finally`.
-        is_place = frame.f_lineno not in finals and event == "line"
-        left -= is_place
-        if is_place and left < 0:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        used(pool)
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 NEXT: list[Callable[[MemoryPool], None]] = [MemoryPool.free, lambda pool: pool.trim(0.0), used]
 
 
@@ -356,7 +314,7 @@ def test_interrupts_at_any_place_leave_a_pool_that_works(
     goes_on: Callable[[MemoryPool], None],
 ) -> None:
     places = 0
-    while interrupted(pool := pool_of(), places):
+    while comes_at(places, interrupt, partial(used, pool := pool_of()), HERE):
         goes_on(pool)
         pool.trim(0.0)  # counts anew
         assert (pool.now().live, pool.now().pooled) == (0, 0), places
@@ -364,6 +322,66 @@ def test_interrupts_at_any_place_leave_a_pool_that_works(
         assert not np.shares_memory(first, second)
         places += 1
     assert places > 300
+
+
+def test_handlers_of_signals_may_ask_for_memory_at_any_place() -> None:
+    for place in itertools.count():
+        pool, made = pool_of(), list[np.ndarray]()
+
+        def handle(pool: MemoryPool = pool, made: list[np.ndarray] = made) -> None:
+            made += [filled(pool, -value, 300) for value in range(1, 4)]
+            filled(pool, -4, 300)
+
+        if not comes_at(place, handle, partial(used, pool), HERE):
+            break
+        kept = [filled(pool, value, 300) for value in range(4)]
+        assert all((array == value).all() for value, array in enumerate(kept)), place
+        assert all((array == -value).all() for value, array in enumerate(made, 1)), place
+    assert place > 300
+
+
+class Met:
+    """The pool's lock, which tells when one thread waits for another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.is_met = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.is_met.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_another_thread_may_come_at_any_place() -> None:
+    """It goes as far as the first one lets it, which then goes on."""
+    for place in itertools.count():
+        pool, lock, ends = pool_of(), Met(), list[str]()
+        pool.lock = lock  # type: ignore[assignment]
+
+        def work(pool: MemoryPool = pool, lock: Met = lock, ends: list[str] = ends) -> None:
+            try:
+                used(pool)
+                ends.append("well")
+            finally:
+                lock.is_met.set()
+
+        other = threading.Thread(target=work)
+
+        def come(other: threading.Thread = other, lock: Met = lock) -> None:
+            other.start()
+            assert lock.is_met.wait(60)
+
+        if not comes_at(place, come, partial(used, pool), HERE):
+            break
+        other.join(60)
+        assert ends == ["well"], place
+        found = pool.now()
+        assert (found.live, found.pooled, found.hits + found.misses) == (0, 0, 14), place
+    assert place > 300
 
 
 def test_memory_is_bounded_and_the_oldest_goes_first() -> None:
@@ -399,26 +417,103 @@ def test_nothing_is_pooled_where_nothing_may_be() -> None:
     assert (kept == 1).all()
 
 
-@pytest.mark.campaign
+class Ends(queue.SimpleQueue[Lease]):
+    """Who waits here for an end lets the next of some events happen, or else time go by."""
+
+    def __init__(self, *events: Callable[[], object]) -> None:
+        self.now = 0.0
+        self._events = list(events)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Lease:
+        if self.empty() and self._events:
+            self._events.pop(0)()
+        if block and self.empty():
+            assert timeout is not None
+            assert self.now < 100, "nothing goes back"
+            self.now += timeout
+        return super().get(block=False)
+
+
+def watched(bound: int, ends: Ends) -> MemoryPool:
+    """A pool that is watched when the test says so, by the clock of the events."""
+    pool = Unwatched(lambda: bound, 10.0, lambda: ends.now)
+    pool._ended = ends
+    return pool
+
+
 def test_idle_memory_goes_back_by_itself() -> None:
-    pool = pool_of(idle_s=0.05)
-    kept = filled(pool, 1)
+    seen: list[tuple[float, int]] = []
+    kept: list[np.ndarray] = []
+
+    def note() -> None:
+        seen.append((ends.now, pool.now().pooled))
+
+    block = size_class(8 * COUNT)
+    ends = Ends(note, note, kept.clear)
+    pool = watched(BOUND, ends)
+    kept.append(filled(pool, 1))
     filled(pool, 2)
-    assert pool.now().pooled > 0
-    end = time.monotonic() + 60
-    while pool.now().pooled and time.monotonic() < end:
-        time.sleep(0.01)
-    assert pool.now().pooled == 0
-    assert pool.now().live == size_class(8 * COUNT)
-    del kept  # while the thread watches
-    while pool.now().pooled and time.monotonic() < end:
-        time.sleep(0.01)
-    assert pool.now().pooled == 0
-    while pool._watched_by and time.monotonic() < end:
-        time.sleep(0.01)
+    MemoryPool._watch_over(pool)
+    assert seen == [(0.0, block), (10.0, 0)]
+    assert (ends.now, pool.now().pooled) == (30.0, 0), "it was idle from 20 s on"
     assert not pool._watched_by
     filled(pool, 3)
     assert pool._watched_by
+
+
+def test_what_exceeds_the_bound_goes_back_without_another_call() -> None:
+    block = size_class(8 * COUNT)
+    seen: list[int] = []
+    arrays: list[np.ndarray] = []
+    ends = Ends(arrays.clear, lambda: seen.append(pool._pooled))
+    pool = watched(3 * block, ends)
+    arrays += [filled(pool, value) for value in range(6)]
+    MemoryPool._watch_over(pool)
+    assert seen == [3 * block]
+
+
+def test_blocks_that_there_are_hold_what_is_live_or_pooled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there: weakref.WeakSet[Block] = weakref.WeakSet()
+
+    class Seen(Block):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, nbytes: int) -> None:
+            super().__init__(nbytes)
+            there.add(self)
+
+    monkeypatch.setattr(memory_pool, "Block", Seen)
+    pool, draw = pool_of(bound := 1 << 20), random.Random(0)
+    held: list[np.ndarray] = []
+    for step in range(400):
+        held.append(filled(pool, step, draw.randrange(1 << 10, 1 << 14)))
+        while sum(array.nbytes for array in held) > bound:
+            del held[draw.randrange(len(held))]
+        found = pool.now()
+        assert found.live == sum(size_class(array.nbytes) for array in held)
+        assert found.pooled <= bound
+        assert sum(block.nbytes for block in there) == found.live + found.pooled
+
+
+def test_pooled_memory_is_given_up_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = pool_of()
+
+    def block(nbytes: int) -> Block:
+        if pool._pooled or nbytes > 1 << 20:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return Block(nbytes)
+
+    monkeypatch.setattr(memory_pool, "Block", block)
+    filled(pool, 1)
+    assert pool.now().pooled > 0
+    large = filled(pool, 2, 4 * COUNT)
+    assert pool.now().pooled == 0
+    assert pool.array(1 << 21, {}) is None
+    assert (large == 2).all()
 
 
 def test_freeing_gives_back_what_no_array_lies_in() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,91 +14,119 @@ from mdtensor import process_end
 from mdtensor.backends.opencl import opencl_waits
 from mdtensor.backends.opencl.opencl_waits import enqueuing, returning
 
+LIMIT_S = 60
+
+
+class Clock:
+    """A clock that goes on as something sleeps; `then` happens after so many seconds."""
+
+    def __init__(self) -> None:
+        self.now, self.due = 0.0, 1.0
+        self.then: Callable[[], object] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now >= self.due:
+            self.due = float("inf")
+            self.then()
+
+
+class Held:
+    """A thread that waits as it is told to, until it may go on."""
+
+    def __init__(self, told: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        self._begins, self._may_end = threading.Event(), threading.Event()
+        self.has_waited = False
+        self._thread = threading.Thread(target=told(self._wait))
+        self._thread.start()
+        assert self._begins.wait(LIMIT_S)
+
+    def _wait(self) -> None:  # PyOpenCL's copies are functions of Python, too, around the call
+        self._begins.set()
+        self.has_waited = self._may_end.wait(LIMIT_S)
+
+    def go_on(self) -> None:
+        self._may_end.set()
+        self._thread.join(LIMIT_S)
+
 
 @pytest.fixture(autouse=True)
-def _goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undoes an end, before which no wait is under way."""
-    monkeypatch.setattr(opencl_waits, "FOR_KERNELS_S", 0.3)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """The clock of an end, which is undone, and before which no wait is under way."""
+    clock = Clock()
+    for module in (opencl_waits, process_end):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(process_end, "_began", [])
+    monkeypatch.setattr(opencl_waits, "_queues", [])
     assert not opencl_waits._is_waiting()
-    yield
+    yield clock
     opencl_waits._ended.clear()
 
 
-def begun(wait) -> threading.Thread:
-    thread = threading.Thread(target=wait, daemon=True)
+@pytest.mark.parametrize("told", [returning, enqueuing])
+def test_an_end_lets_waits_and_what_is_enqueued_return(told: Any, clock: Clock) -> None:
+    held = Held(told)
+    assert opencl_waits._is_waiting()
+    clock.then = held.go_on
+    opencl_waits._end()
+    assert held.has_waited
+    assert not opencl_waits._is_waiting()
+    assert 1.0 <= clock.now < 1.1
+
+
+def test_an_end_does_not_wait_for_ever(clock: Clock) -> None:
+    held = Held(returning)
+    opencl_waits._end()
+    assert opencl_waits._is_waiting()
+    held.go_on()
+    assert clock.now == pytest.approx(process_end.FOR_KERNELS_S, abs=0.1)
+    assert not opencl_waits._is_waiting()
+
+
+def test_behind_an_end_the_main_thread_alone_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    stays, may_end = threading.Event(), threading.Event()
+
+    class ForEver:
+        def wait(self) -> None:
+            stays.set()
+            may_end.wait(LIMIT_S)
+            raise SystemExit
+
+    like = {**vars(threading), "Event": ForEver}
+    monkeypatch.setattr(opencl_waits, "threading", SimpleNamespace(**like))
+    seen: list[threading.Thread] = []
+    wait = returning(lambda: seen.append(threading.current_thread()))
+    opencl_waits._end()
+
+    def late() -> None:
+        with suppress(SystemExit):
+            wait()
+
+    thread = threading.Thread(target=late)
     thread.start()
-    return thread
-
-
-@pytest.mark.campaign
-def test_an_end_lets_waits_return() -> None:
-    held = threading.Lock()
-    held.acquire()
-    wait: Any = held.acquire
-    thread = begun(returning(wait))
-    while not opencl_waits._is_waiting():
-        time.sleep(0.001)
-    threading.Timer(0.1, held.release).start()
-    opencl_waits._end()
+    assert stays.wait(LIMIT_S)
     assert not opencl_waits._is_waiting()
-    assert not held.acquire(blocking=False), "it was taken by the wait"
-    thread.join(10)
-
-
-@pytest.mark.campaign
-def test_an_end_does_not_wait_for_ever() -> None:
-    held = threading.Lock()
-    held.acquire()
-    wait: Any = held.acquire
-    thread = begun(returning(wait))
-    while not opencl_waits._is_waiting():
-        time.sleep(0.001)
-    start = time.monotonic()
-    opencl_waits._end()
-    assert 0.25 < time.monotonic() - start < 10
-    held.release()
-    thread.join(10)
-    assert not thread.is_alive()
-    assert not opencl_waits._is_waiting()
-
-
-def test_behind_an_end_the_main_thread_alone_waits() -> None:
-    seen: list[int] = []
-    wait = returning(lambda: seen.append(threading.get_ident()))
-    opencl_waits._end()
-    thread = begun(wait)
     wait()
-    thread.join(0.2)
-    assert thread.is_alive()
-    assert seen == [threading.get_ident()]
-    assert not opencl_waits._is_waiting()
+    may_end.set()
+    thread.join(LIMIT_S)
+    assert seen == [threading.main_thread()]
 
 
-@pytest.mark.campaign
-def test_what_is_enqueued_is_waited_for_and_begins_no_more() -> None:
-    held = threading.Lock()
-    held.acquire()
-
-    def copy() -> None:  # PyOpenCL's is a function of Python, too, around the call
-        held.acquire()
-
-    thread = begun(enqueuing(copy))
-    while not opencl_waits._is_waiting():
-        time.sleep(0.001)
-    threading.Timer(0.1, held.release).start()
+def test_behind_an_end_the_main_thread_alone_enqueues() -> None:
     opencl_waits._end()
-    assert not opencl_waits._is_waiting()
-    thread.join(10)
     seen: list[str] = []
     enqueue = enqueuing(lambda: seen.append("enqueued"))
 
     def late() -> None:
-        try:
+        with pytest.raises(SystemExit):
             enqueue()
-        except SystemExit:
-            seen.append("ended")
+        seen.append("ended")
 
-    begun(late).join(10)
+    thread = threading.Thread(target=late)
+    thread.start()
+    thread.join(LIMIT_S)
     enqueue()
     assert seen == ["ended", "enqueued"]

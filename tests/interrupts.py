@@ -1,0 +1,81 @@
+"""Signals that come at places that are counted, not at times: each place of some work in turn."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+# Behind these instructions Python looks whether a signal has come, and at jumps back.
+_LOOKS_BEHIND = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME"}
+_LOOKS_AT = ("JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+
+
+def interrupt() -> None:
+    """What Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def comes_at(number: int, act: Callable[[], object], work: Callable[[], object], *of: str) -> bool:
+    """Does some work, and calls `act` at its place of that number; whether it has so many.
+
+    Places are those where Python calls handlers of signals, in files whose paths begin with one of
+    `of`. What `act` raises ends the work there, and goes no further than this.
+    """
+    left = number
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal left
+        if event == "call":
+            if not frame.f_code.co_filename.startswith(of):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode" and frame.f_lasti in _places(frame.f_code):
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                act()
+                return None
+        return trace
+
+    before, told = sys.gettrace(), sys.unraisablehook
+    # What a destructor raises, Python tells and drops; a file may stay open that was just opened.
+    lost_here = KeyboardInterrupt, ResourceWarning
+    sys.unraisablehook = lambda lost: lost.exc_type in lost_here or told(lost)
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+        sys.unraisablehook = told
+    return left < 0
+
+
+@functools.cache
+def _places(code: CodeType) -> frozenset[int]:
+    """Offsets of the instructions before which handlers are called.
+
+    Where a call is the last of a `try`, what a handler raises behind it is still the call's; here
+    it would be raised outside.
+    """
+    read = dis.Bytecode(code)
+
+    def caught(offset: int) -> list[int]:
+        tries: list[Any] = read.exception_entries  # type: ignore[attr-defined]
+        return [each.target for each in tries if each.start <= offset < each.end]
+
+    found: set[int] = set()
+    before: dis.Instruction | None = None
+    for each in read:
+        is_behind = before is not None and before.opname in _LOOKS_BEHIND
+        if each.opname.startswith(_LOOKS_AT) or (
+            is_behind and caught(before.offset) == caught(each.offset)
+        ):
+            found.add(each.offset)
+        before = each
+    return frozenset(found)
