@@ -76,7 +76,6 @@ def test_reductions_stay_below_their_limit(tmp_path, text, options, expected) ->
 
 
 @pytest.mark.campaign
-@pytest.mark.background
 def test_a_product_of_maps_goes_to_a_map(tmp_path: Path) -> None:
     a, b = mapped(tmp_path, 3000, 1800), mapped(tmp_path, 1800, 2000, seed=1)
     out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(3000, 2000))

@@ -44,13 +44,11 @@ _LONGEST_S = 120.0
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known from other tests: no winner, and no search."""
     engine, memory = registry.engine_for(), Store.in_memory()
-    engine.settle(timeout=_LONGEST_S)
     monkeypatch.setattr(engine, "_open_store", lambda: memory)
     monkeypatch.setattr(online_mode, "_OFTEN", 1)  # also of shapes of a kind that was seen before
     online_mode._searches.clear()
     registry.forget()
     yield
-    engine.settle(timeout=_LONGEST_S)
     online_mode._searches.clear()
     registry.forget()
 
@@ -113,11 +111,10 @@ def until_over(call: Callable[[], Any], wanted: np.ndarray) -> list[OnlineSearch
         searches = list(online_mode._searches.values())
         if searches and all(search.is_over for search in searches):
             return searches
-        time.sleep(1e-3)
+        registry.engine_for().settle()
     raise AssertionError("the search did not end")
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 @pytest.mark.parametrize("name", calls())
 def test_calls_have_right_results_while_candidates_are_tried(name: str) -> None:
@@ -168,7 +165,6 @@ def choice_of(expression: str, *arrays: Any) -> tuple[Engine, Choice]:
     return engine, engine.choose(md_hom)
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_what_is_better_is_kept_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_trial, "_WORTH", 1e9)
@@ -203,7 +199,6 @@ class Wrong:
             arrays[-1][:100] = self.value
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 @pytest.mark.parametrize("value", [None, 0.0, np.nan, 1.0])
 def test_a_wrong_candidate_reaches_nobody(
@@ -227,7 +222,6 @@ def test_a_wrong_candidate_reaches_nobody(
 
 
 @pytest.mark.campaign
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_operands_may_be_written_by_the_call() -> None:
     square = RNG.random((40, 40), np.float32)
@@ -239,6 +233,7 @@ def test_operands_may_be_written_by_the_call() -> None:
             mdt.einsum("ij,jk->ik", a, a, out=a)
             wanted = square.astype("f8") @ square
             np.testing.assert_allclose(a, wanted, rtol=1e-5)
+            registry.engine_for().settle()
             if all(search.is_over for search in online_mode._searches.values()):
                 break
 
@@ -280,7 +275,6 @@ def test_numbers_of_numpy_are_shares() -> None:
         np.testing.assert_allclose(mdt.einsum("ij,jk->ik", A, B), A @ B, rtol=1e-5)
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_threads_share_a_search() -> None:
     wrong: list[float] = []
@@ -295,14 +289,14 @@ def test_threads_share_a_search() -> None:
     threads = [threading.Thread(target=calls_in_thread) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(_LONGEST_S)
+    while any(thread.is_alive() for thread in threads):
+        registry.engine_for().settle()
+        threads[0].join(1e-3)
     assert not wrong
     assert len(online_mode._searches) == 1
 
 
 @pytest.mark.campaign
-@pytest.mark.background
 @pytest.mark.usefixtures("favoured")
 def test_the_space_is_searched_behind_the_favourites() -> None:
     wanted, end = A.astype("f8") @ B, time.monotonic() + _LONGEST_S
@@ -311,7 +305,7 @@ def test_the_space_is_searched_behind_the_favourites() -> None:
             np.testing.assert_allclose(mdt.einsum("ij,jk->ik", A, B), wanted, rtol=1e-5)
             if any(search.trials >= 4 for search in online_mode._searches.values()):
                 break
-            time.sleep(1e-3)
+            registry.engine_for().settle()
     (search,) = online_mode._searches.values()
     assert search.trials >= 4
     assert not search.is_over
