@@ -74,9 +74,10 @@ def tune(
     values that searches do not have.
 
     >>> import mdtensor, numpy as np
+    >>> from mdtensor.tuner import evaluations
     >>> with mdtensor.tuning("record") as seen:
     ...     _ = mdtensor.einsum("ij,j->i", np.ones((3, 4), "f4"), np.ones(4, "f4"))
-    >>> reports = tune(seen, budget=1, quiet=True)  # one for each computation
+    >>> reports = tune(seen, "1min", quiet=True, abort=evaluations(3))  # for each computation
     >>> [report.label for report in reports]
     ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
     """
