@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from mdtensor.api.arrays import invalidation
-from mdtensor.api.engine import registry
+from mdtensor.api.engine import compiler_process, registry, tiers
 from mdtensor.api.engine.engine import MOST_STRUCTURES
-from mdtensor.api.engine.tiers import Tiers
 from tests.api.executors import EXECUTORS, use_reference
+from tests.api.told_background import ToldBackground
+
+tiers.Background = ToldBackground  # of all engines of this process
 
 
 @pytest.fixture
@@ -32,39 +32,18 @@ def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(autouse=True)
-def undisturbed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing empties the tables of calls meanwhile: tests of those would fail now and then.
+def undisturbed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the tests before is left to be done, or to empty the tables of calls meanwhile.
 
-    Better kernels do, which no thread compiles unless a test is marked `background`, and so does an
-    engine with many structures, as the tests before may leave it.
+    Better kernels empty those, which the background compiles when a test tells it to, and so does
+    an engine with many structures. Where a test may begin no processes, no other one compiles.
     """
+    if not any(map(request.node.get_closest_marker, ("process", "campaign", "gpu", "gpus"))):
+        monkeypatch.setenv(compiler_process.VARIABLE, "0")
+    ToldBackground.forget()
     for engine in (*registry._engines.values(), *registry._called.values()):
         if len(engine.structures) > MOST_STRUCTURES // 2:
             engine._let_go()
-    if any(map(request.node.get_closest_marker, ("background", "gpu", "gpus"))):
-        yield
-        return
-
-    def opened(tiers: Tiers, *given: Any) -> None:
-        init(tiers, *given)
-        monkeypatch.setattr(tiers.background, "ask", _never)
-
-    init = Tiers.__init__
-    monkeypatch.setattr(Tiers, "__init__", opened)
-    for tiers in _tiers():
-        monkeypatch.setattr(tiers.background, "ask", _never)
-        tiers.background.settle(timeout=600)  # what earlier tests asked for
-    yield
-
-
-def _never(*_: object, **__: object) -> None:
-    pass
-
-
-def _tiers() -> list[Tiers]:
-    """Those of all engines that there are."""
-    found = [reference() for reference in list(invalidation._listeners.values())]
-    return [keeper for keeper in found if isinstance(keeper, Tiers)]
 
 
 @pytest.fixture

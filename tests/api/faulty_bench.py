@@ -17,18 +17,6 @@ def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, 
     return faulty(bench_worker.open_bench(payload).__self__)  # type: ignore[attr-defined]
 
 
-def open_slow_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A bench that takes a minute to make the reference of a problem."""
-    benches = bench_worker.open_bench(payload).__self__  # type: ignore[attr-defined]
-
-    def handle(request: dict[str, Any]) -> dict[str, Any]:
-        if "open" in request:
-            time.sleep(60)
-        return benches.handle(request)
-
-    return handle
-
-
 def faulty(benches: bench_worker.Benches) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A handler of real benches that sometimes fails."""
 

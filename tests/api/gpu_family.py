@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mdtensor.api.engine.engine import Engine
-from mdtensor.api.tuning import bench_worker
-from mdtensor.autotune.store.store import Store
 from mdtensor.backends.opencl.opencl_device import OpenCLDevice, devices
 from mdtensor.specs import Target
-from tests.api import faulty_bench
 from tests.targets import H200
 
 
@@ -29,33 +24,20 @@ class GpuOnProcessor(OpenCLDevice):
         )
 
 
-def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A worker's entry: the bench of such a device."""
-    return bench_worker.Benches(Engine(GpuOnProcessor(), Store.in_memory)).handle
-
-
-def open_faulty_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The same, with candidates that hang, crash and compute wrongly."""
-    return faulty_bench.faulty(bench_worker.Benches(Engine(GpuOnProcessor(), Store.in_memory)))
-
-
 class FaultError(Exception):
     """What stands for an error of a driver."""
 
+    words = "an illegal memory access was encountered"
 
-def open_lost_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The same, where every third candidate leaves the device in a state that nobody can use."""
+
+def lost_device() -> GpuOnProcessor:
+    """Such a device, which no program can be loaded on and nobody can use after that."""
     device = GpuOnProcessor()
     device.faults = (FaultError,)
     device.is_lost = lambda: True  # type: ignore[method-assign]
-    load, loaded = device.load, 0
 
-    def faulty_load(compiled: Any) -> Any:
-        nonlocal loaded
-        loaded += 1
-        if loaded % 3 == 0:
-            raise FaultError("an illegal memory access was encountered")
-        return load(compiled)
+    def load(*_: object) -> Any:
+        raise FaultError(FaultError.words)
 
-    device.load = faulty_load  # type: ignore[method-assign]
-    return bench_worker.Benches(Engine(device, Store.in_memory)).handle
+    device.load = load  # type: ignore[method-assign]
+    return device

@@ -28,7 +28,6 @@ def scaled(factor: int) -> Any:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     found = registry.engine_for()
-    found.settle()  # what earlier tests left to the background loads programs, too
     monkeypatch.setattr(found, "structures", {})
     monkeypatch.setattr(engine_module, "MOST_STRUCTURES", MOST)
     return found
@@ -58,13 +57,12 @@ def loaded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> weakref.WeakSet[A
     return code
 
 
-@pytest.mark.campaign
 def test_programs_of_structures_that_nobody_calls_are_released(
     engine: Engine, loaded: weakref.WeakSet[Any]
 ) -> None:
     for factor in range(101, 101 + 4 * MOST):
         assert scaled(factor) == factor * 45
-    engine.settle()  # better kernels are looked for in the background
+    engine.settle()
     gc.collect()
     assert len(engine.structures) <= MOST
     assert 0 < len(loaded) <= MOST

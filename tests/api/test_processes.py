@@ -18,6 +18,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
+from tests.api import stand_in_bench
 from tests.counted import Counted
 from tests.hurried import at_once
 from tests.interrupts import comes_at, interrupt
@@ -69,22 +70,23 @@ def test_eight_threads_call_everything_at_once() -> None:
     at_once(*[partial(work, seed) for seed in range(8)])
 
 
-@pytest.mark.campaign
-@pytest.mark.process
-def test_threads_call_while_others_tune_choose_devices_and_record() -> None:
+def test_threads_call_while_others_tune_choose_devices_and_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whatever is chosen meanwhile, and whichever launches are dropped, results are right."""
+    stand_in_bench.use(stand_in_bench.Bench(), monkeypatch)
     a, b = np.random.default_rng(0).random((2, 40, 40))
     plan = mdt.compile("ij,jk->ik", a, b)
     is_over = threading.Event()
 
     def tune() -> None:
         try:
-            plan.tune(budget=0.5, quiet=True)
+            plan.tune(budget=3, quiet=True, again=True)
         finally:
             is_over.set()
 
     def change() -> None:
-        while not is_over.wait(0.01):
+        while not is_over.is_set():
             mdt.device(None)
             with mdt.tuning("record") as seen:
                 list(seen)

@@ -17,6 +17,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, mdh, out, pw
+from mdtensor.tuner import evaluations
 
 A, B = np.ones((5, 7)), np.ones((7, 6))
 
@@ -55,8 +56,7 @@ def laplace(u):
 
 
 def tuned():
-    with mdt.tuning("tune", budget=0.1):
-        mdt.einsum("ij,kj->ik", A, A)
+    mdt.compile("ij,kj->ik", A, A).tune("1h", abort=evaluations(1))
 
 
 CALLS = {

@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -71,16 +70,13 @@ def test_quiet_writes_nothing():
         assert stream.getvalue() == ""
 
 
-@pytest.mark.campaign
 def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     clock, stream = Clock(), Terminal()
     with Progress(budget_s=60, stream=stream, clock=clock) as progress:
         progress(measured(4e-6))
-        deadline = time.monotonic() + 60
-        while "1 trial" not in stream.getvalue() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        progress._live.refresh()  # as a thread does four times a second
         clock.now += 6
         progress(measured(2e-6))
     shown = stream.getvalue()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from bench.desk import Desk, share_of
 
 pytestmark = pytest.mark.process

@@ -75,16 +75,20 @@ class Background(Generic[Work]):
             while (key := self._next()) is not None:
                 if self._closing.wait(_PAUSE):
                     return
-                try:
-                    work, told = self._waiting[key]
-                    with beside(told):
-                        self._do(work)
-                finally:
-                    with self._changed:
-                        del self._waiting[key]
-                        self._changed.notify_all()
+                self._work_on(key)
         finally:
             self._thread = None
+
+    def _work_on(self, key: Hashable) -> None:
+        """Does the work that waits by this key."""
+        try:
+            work, told = self._waiting[key]
+            with beside(told):
+                self._do(work)
+        finally:
+            with self._changed:
+                del self._waiting[key]
+                self._changed.notify_all()
 
     def _next(self) -> Hashable:
         """The key of what is to be done next, or None, when there is one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -100,7 +99,8 @@ class Candidates:
         self.fixed = Fixed.of(problem, options.fixed)
         # How far the search has come, for conditions to end it.
         self.reached = conditions.Progress(0)
-        self._began = time.monotonic()
+        self._clock = measurer.deadline.clock
+        self._began = self._clock()
         self.key = problem_key(problem)
         self.best = _Best()
         self.space: Space | None = None
@@ -129,7 +129,7 @@ class Candidates:
     @property
     def is_enough(self) -> bool:
         """Whether the condition to end the search holds."""
-        self.reached.elapsed = time.monotonic() - self._began
+        self.reached.elapsed = self._clock() - self._began
         return self.options.abort is not None and self.options.abort.holds(self.reached)
 
     def cost_of(self, configuration: Configuration, trial: Trial) -> float:
@@ -220,7 +220,7 @@ class Candidates:
     def take(self, schedule: Schedule, trial: Trial) -> None:
         """Takes what was found, by whoever measured it."""
         self.tried[schedule] = trial
-        self.reached.add(trial.cost, time.monotonic() - self._began)
+        self.reached.add(trial.cost, self._clock() - self._began)
         slower = self.best.seconds is not None and trial.cost >= self.best.seconds
         if trial.cost < math.inf and not slower and self.fixed.hold(schedule):
             expected = estimated(self.problem, schedule, self.engine.target)
@@ -254,7 +254,7 @@ def searched(
     time is left, the space of all schedules is searched. Where `options` fix values, what has
     others is measured only as what a winner has to beat.
     """
-    started = time.monotonic()
+    clock, started = deadline.clock, deadline.clock()
     measurer.deadline = deadline
     candidates = Candidates(engine, problem, measurer, options)
     untuned = engine.untuned(problem).schedule
@@ -275,9 +275,9 @@ def searched(
     try:
         _measure_first(candidates, first, made, progress)
     except TooLateError:
-        return Found(SearchOutcome((), "budget", time.monotonic() - started))
+        return Found(SearchOutcome((), "budget", clock() - started))
     except KeyboardInterrupt:
-        return Found(SearchOutcome(tuple(made), "interrupted", time.monotonic() - started))
+        return Found(SearchOutcome(tuple(made), "interrupted", clock() - started))
     tried = dict(candidates.tried)
     outcome = SearchOutcome((), "budget", 0.0)
     kept = _kept_for_confirming(candidates, budget)
@@ -291,7 +291,7 @@ def searched(
     outcome = replace(outcome, trials=(*made, *new.values()))
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
     if options.objectives[0] != "time":
-        return _kept_by_objective(candidates, trials, untuned, Found(outcome), started)
+        return _kept_by_objective(candidates, trials, untuned, Found(outcome), clock() - started)
     has_to_beat = {untuned}
     if options.narrows and (known := engine.winner(problem)) is not None:
         row, schedule = known
@@ -309,7 +309,7 @@ def searched(
         schedule.to_json(),
         seconds=seconds,
         trials=len(before) + len(outcome.trials),
-        search_seconds=time.monotonic() - started,
+        search_seconds=clock() - started,
         confirmed=not outcome.interrupted and len(rivals) > 1,
     )
     if usual is not None:
@@ -336,7 +336,7 @@ def _kept_by_objective(
     trials: Mapping[Schedule, Trial],
     untuned: Schedule,
     found: Found,
-    started: float,
+    elapsed: float,
 ) -> Found:
     """Keeps what is best by the objectives in order, and by time where these are equal."""
     objectives = (*candidates.options.objectives, "time")
@@ -354,7 +354,7 @@ def _kept_by_objective(
         schedule.to_json(),
         seconds=costs[-1],
         trials=len(trials),
-        search_seconds=time.monotonic() - started,
+        search_seconds=elapsed,
         confirmed=False,
     )
     usual = trials[untuned].seconds if untuned in trials else None
@@ -368,8 +368,8 @@ def _measure_first(
     progress: Progress,
 ) -> None:
     """Measures the first schedule, which is taken untuned, and as many of the others as fit."""
-    deadline, began = candidates.measurer.deadline, time.monotonic()
-    budget = deadline.left
+    deadline = candidates.measurer.deadline
+    budget, began = deadline.left, deadline.clock()
     candidates.engine.settle(min(_SETTLE, _SETTLE_SHARE * budget))
     candidates.measurer.opened()
     for number, schedule in enumerate(first):
@@ -382,7 +382,7 @@ def _measure_first(
         measure = candidates.measure_schedule if number else candidates.measure_anyway
         configuration = configuration_from(candidates.problem, schedule)
         trial = measure(schedule)
-        made.append(Measured(configuration, trial, "first", time.monotonic() - began))
+        made.append(Measured(configuration, trial, "first", deadline.clock() - began))
         progress(made[-1])
 
 
@@ -414,6 +414,7 @@ def searched_space(
         expected=candidates.expected,
         draws=_DRAWS[candidates.engine.target.kind] if options.technique is None else 1,
         technique=options.technique or _technique(candidates, ranking),
+        clock=measurer.deadline.clock,
     )
 
 

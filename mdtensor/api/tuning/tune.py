@@ -74,13 +74,14 @@ def tune(
     values that searches do not have.
 
     >>> import mdtensor, numpy as np
+    >>> from mdtensor.tuner import evaluations
     >>> with mdtensor.tuning("record") as seen:
     ...     _ = mdtensor.einsum("ij,j->i", np.ones((3, 4), "f4"), np.ones(4, "f4"))
-    >>> reports = tune(seen, budget=1, quiet=True)  # one for each computation
+    >>> reports = tune(seen, "1min", quiet=True, abort=evaluations(3))  # for each computation
     >>> [report.label for report in reports]
     ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
     """
-    deadline = Deadline(seconds_of(budget))
+    deadline = Deadline(seconds_of(budget), Measurers.clock)
     items, again = recorded_items(work), flag("again", again)
     quiet = flag("quiet", quiet)
     options = SearchOptions.of(technique, abort, fixed, objective)
@@ -109,6 +110,7 @@ def tune(
                 title=items[number].label,
                 place=(place + 1, len(waiting)) if len(waiting) > 1 else None,
                 quiet=quiet,
+                clock=deadline.clock,
             )
             least = _LEAST if place else _LEAST + _START
             own = deadline.within(min(left, max(least, share)))
@@ -189,7 +191,12 @@ def recorded_items(work: Any) -> list[Recorded]:
 
 
 class Measurers(Closing):
-    """One measurer for each device, made when first needed, for a budget in all."""
+    """One measurer for each device, made when first needed, for a budget in all.
+
+    What they measure takes seconds of their `clock`, which all of tuning goes by.
+    """
+
+    clock = staticmethod(time.monotonic)
 
     def __init__(self, budget: float, objectives: Sequence[str] = ("time",)) -> None:
         self._budget, self._objectives = budget, objectives
@@ -219,7 +226,7 @@ def _tuned(
         return _left_as_it_is(item)
     engine = registry.engine_for(item.arrays)
     problem = engine.problem_of(item.md_hom)
-    started = time.monotonic()
+    started = deadline.clock()
     with progress:
         measurer = measurers.of(engine, item.arrays)
         found = searched(engine, problem, deadline, progress, measurer, options)
@@ -232,7 +239,7 @@ def _tuned(
         len(made),
         sum(each.trial.status != "ok" for each in made),
         found.seconds,
-        time.monotonic() - started,
+        deadline.clock() - started,
         False,
         found.outcome.interrupted,
         found.untuned,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.engine import background_worker, fused_calls, registry
+from mdtensor.api.calls import call_trace
+from mdtensor.api.engine import fused_calls, registry
 from mdtensor.directive import add, cc, f_mul, fp64, inp_view, md_hom, mdh, out_view, pw
 from mdtensor.errors import ArgumentError, SubscriptError
-from mdtensor.stage_timer import STAGES
+from mdtensor.stage_timer import STAGES, stage
 
 A, B = np.ones((6, 7)), np.ones((7, 5))
 
@@ -150,33 +155,28 @@ def test_a_new_shape_of_a_family_has_its_kernel(call) -> None:
     assert "translate" not in {span.stage for span in first.spans}
 
 
-@pytest.mark.campaign
-@pytest.mark.background
 def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
-    engine.settle(timeout=600)
-    monkeypatch.setattr(background_worker, "_PAUSE", 0.5)
+    monkeypatch.setattr(engine, "structures", {})
     registry.forget()
     with mdt.trace() as seen:
         for _ in range(3):  # the second one asks again where the first one's kernel was replaced
             mdt.einsum("ij,kj->ki", A, A)
-            engine.settle(timeout=600)
+            engine.settle()
     first, _, again = [call.kernels[0].tier for call in seen.calls]
     assert first == "compiling"
     assert again in ("generic", "own")
 
 
-@pytest.mark.campaign
-@pytest.mark.background
 def test_fused_steps_have_a_kernel_each(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = registry.engine_for()
-    engine.settle(timeout=600)
+    monkeypatch.setattr(engine.joined, "made", {})
     monkeypatch.setattr(fused_calls, "WORTH_OFTEN", 1e-12)
     chain = [np.ones(shape) for shape in ((7, 30), (30, 8), (8, 40), (40, 9))]
     registry.forget()
     for _ in range(3):
         mdt.einsum("ij,jk,kl,lm->im", *chain)
-    engine.settle(timeout=600)
+    engine.settle()
     with mdt.trace() as seen:
         mdt.einsum("ij,jk,kl,lm->im", *chain)
         mdt.einsum("ij,jk,kl,lm->im", *chain)
@@ -203,34 +203,59 @@ def test_what_a_call_makes_of_others_is_told() -> None:
     assert {"run"} == {span.stage for span in seen.calls[2].spans}
 
 
-@pytest.mark.campaign
-@pytest.mark.process
+def clocked(monkeypatch: pytest.MonkeyPatch, now: Callable[[], float]) -> None:
+    monkeypatch.setattr(call_trace, "time", SimpleNamespace(perf_counter=now))
+
+
+def test_a_stage_has_no_time_of_those_inside_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nested() -> None:
+        with stage("choose"), stage("lower"):
+            pass
+        with stage("run"):
+            pass
+
+    clocked(monkeypatch, map(float, itertools.count()).__next__)
+    with mdt.trace() as seen:
+        call_trace.traced("nested", nested, (), {})
+    (call,) = seen.calls
+    found = [(span.stage, span.begin, span.end, span.alone) for span in call.spans]
+    assert found == [("lower", 2, 3, 1), ("choose", 1, 4, 2), ("run", 5, 6, 1)]
+    assert (call.seconds, call.other) == (7, 3)
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        "einsum('ij,jk->ik', np.ones((64, 128)), np.ones((128, 32)))",
-        "conv(np.ones((1, 32, 32, 3)), np.ones((4, 3, 3, 3)), padding='same')",
-        "ndimage.gaussian_filter(np.ones((60, 50)), 1)",
+        lambda: mdt.einsum("ij,jk->ik", np.ones((64, 128)), np.ones((128, 32))),
+        lambda: mdt.conv(np.ones((1, 32, 32, 3)), np.ones((4, 3, 3, 3)), padding="same"),
+        lambda: mdt.ndimage.gaussian_filter(np.ones((60, 50)), 1),
     ],
+    ids=["einsum", "conv", "gaussian_filter"],
 )
-def test_stages_have_the_time_of_a_first_call(call: str, tmp_path: Path) -> None:
-    code = f"""
-import time
-import numpy as np, mdtensor as mdt
-name = "{call}".partition("(")[0].split(".")
-function = mdt
-for part in name:
-    function = getattr(function, part)
-with mdt.trace() as t:
-    begin = time.perf_counter()
-    mdt.{call}
-    end = time.perf_counter()
-(call,) = t.calls
-print(sum(s.alone for s in call.spans if s.thread == call.thread), call.other, end - begin)
-"""
-    stages, other, measured = map(float, run(code, tmp_path, MDTENSOR_CACHE_DIR=tmp_path).split())
-    assert 0.8 * measured <= stages <= 1.02 * measured
-    assert stages + other == pytest.approx(measured, rel=0.05)
+def test_stages_have_the_work_of_a_first_call(
+    call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work is counted in functions that are called."""
+    monkeypatch.setattr(registry.engine_for(), "structures", {})
+    registry.forget()
+    done = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal done
+        done += event == "call"
+
+    clocked(monkeypatch, lambda: float(done))
+    with mdt.trace() as seen:
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            call()
+        finally:
+            sys.setprofile(before)
+    (found,) = seen.calls
+    stages = sum(span.alone for span in found.spans)
+    assert stages + found.other == found.seconds
+    assert 0.8 * done <= stages <= done
 
 
 def run(code: str, folder: Path, **variables: object) -> str:
@@ -326,13 +351,13 @@ def test_another_process_compiles_nothing(tmp_path: Path) -> None:
     assert {"translate", "choose", "lower", "render", "run"} <= {*runs[0]}
 
 
-@pytest.mark.campaign
-@pytest.mark.background
 def test_work_in_the_background_is_told_with_its_thread() -> None:
     engine = registry.engine_for()
     with mdt.trace() as seen:
         mdt.einsum("ij,jk->ik", np.ones((517, 600)), np.ones((600, 530)))
-        engine.settle()
+        other = threading.Thread(target=engine.settle)
+        other.start()
+        other.join()
     (call,) = seen.calls
     assert {span.thread for span in call.spans} > {call.thread}
     assert "other threads, for einsum: " in str(seen)

@@ -22,6 +22,7 @@ from mdtensor.autotune.trial import Trial
 from mdtensor.backends.host.binary_cache import Files, folder_of_kept
 from mdtensor.errors import NoDeviceError
 from mdtensor.lower.schedule.schedule import Schedule
+from tests.api import stand_in_bench
 
 PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
 
@@ -36,6 +37,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registry.store().close()
     registry.store.cache_clear()
     registry.forget()
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in measures what is tuned."""
+    stand_in_bench.use(stand_in_bench.Bench(), monkeypatch)
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -279,7 +286,7 @@ def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[st
     assert run(command, *call, code=2) == MALFORMED[call]
 
 
-@pytest.mark.campaign
+@pytest.mark.usefixtures("measured")
 def test_tuning_happens_once(cache: Path) -> None:
     call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "4", "--quiet")
     *_, summary = run(*call).splitlines()
@@ -352,7 +359,7 @@ def test_bench_of_a_gather_has_no_peers() -> None:
     assert row.split()[-4:] == ["-", "-", "-", "-"]
 
 
-@pytest.mark.campaign
+@pytest.mark.usefixtures("measured")
 def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) -> None:
     call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
     shown = run("tune", *call, "--budget", "4", "--quiet")

@@ -3,65 +3,111 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from mdtensor.api.engine import background_worker
 from mdtensor.api.engine.background_worker import Background
+from tests.api.told_background import ToldBackground
 from tests.hurried import at_once
-
-pytestmark = pytest.mark.process
-
-
-@pytest.fixture(autouse=True)
-def unpaused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_worker, "_PAUSE", 0.0)
 
 
 def test_threads_that_ask_together_have_it_done_once() -> None:
     """Asked for twice, the second would be none that waits, and end the thread."""
+    asking = threading.local()
+    meeting = threading.Barrier(2, timeout=60)
 
-    class Key(int):
-        """One that lets other threads go on whenever it is looked up."""
+    class Key:
+        """One by which two threads that ask go on together, whenever they look it up."""
 
         def __hash__(self) -> int:
-            time.sleep(1e-5)
-            return super().__hash__()
+            if hasattr(asking, "is_one"):
+                meeting.wait()
+            return 7
 
-    keys, done = [Key(n) for n in range(50)], list[object]()
-    made = Background(done.append)
-    meeting = threading.Barrier(4, timeout=60)
+    key, done = Key(), list[str]()
+    made = ToldBackground(done.append)
 
-    def work() -> None:
-        for key in keys:
-            meeting.wait()
-            made.ask(key, object())
+    def ask() -> None:
+        asking.is_one = True
+        made.ask(key, "work")
 
-    at_once(work, work, work, work)
+    at_once(ask, ask)
+    assert made._asked.qsize() == 1
     made.settle(timeout=600)
-    assert made._thread is not None
-    assert len(done) >= len(keys)
-    assert len({*done}) == len(done)
-    assert not made._waiting
+    assert done == ["work"]
+
+
+def test_threads_that_ask_first_together_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting, may_end = threading.Barrier(2, timeout=60), threading.Event()
+    done: list[object] = []
+
+    def do(work: object) -> None:
+        may_end.wait(timeout=60)
+        done.append(work)
+
+    made = Background(do)
+    begin = made._begin
+
+    def begun_together() -> None:
+        meeting.wait()
+        begin()
+
+    monkeypatch.setattr(made, "_begin", begun_together)
+    at_once(lambda: made.ask(1, 1), lambda: made.ask(2, 2))
+    threads = [t for t in threading.enumerate() if getattr(t, "_target", None) == made._do_all]
+    assert threads == [made._thread]
+    may_end.set()
+    made.settle(timeout=600)
+    assert sorted(map(str, done)) == ["1", "2"]
+    made.finish()
 
 
 def test_what_waits_is_bounded_but_for_what_must_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_worker, "_MOST_WAITING", 5)
-    may_go_on, done = threading.Event(), list[int]()
-
-    def do(work: int) -> None:
-        may_go_on.wait(timeout=60)
-        done.append(work)
-
-    made = Background(do)
+    done: list[int] = []
+    made = ToldBackground(done.append)
     for number in range(20):
         made.ask(number, number)
-        assert len(made._waiting) <= 5
     made.ask("frequent", 20, must=True)
-    may_go_on.set()
     made.settle(timeout=600)
     assert done == [0, 1, 2, 3, 4, 20]
+
+
+def test_work_is_there_until_it_is_done() -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def do(_: object) -> None:
+        has_begun.set()
+        may_end.wait(timeout=60)
+
+    made = Background(do)
+    made.ask("work", None)
+    assert has_begun.wait(timeout=60)
+    made.settle(timeout=0)
+    assert made.has("work")
+    may_end.set()
+    made.settle(timeout=600)
+    assert not made.has("work")
+    made.finish()
+
+
+def test_it_rests_where_there_is_no_work_and_goes_on_with_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background_worker, "_IDLE", 0.0)
+    done: list[int] = []
+    rested = threading.Event(), threading.Event()
+
+    def rest() -> None:
+        if done:
+            rested[done[-1]].set()
+
+    made = Background(done.append, rest=rest)
+    for number, event in enumerate(rested):
+        made.ask(number, number)
+        assert event.wait(timeout=60)
+    made.finish()
 
 
 def test_nothing_is_done_once_it_is_finished() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.engine import background_worker, compiler_process, cpu_tier, registry
-from mdtensor.api.engine.background_worker import Background
+from mdtensor.api.engine import compiler_process, cpu_tier, registry
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
@@ -30,8 +30,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.hurried import at_once
 
-pytestmark = [pytest.mark.background, pytest.mark.process]
-
+process = pytest.mark.process
 FAULTY = "tests.api.faulty_compiler"
 # A product of complex64 by loops that Intel's compiler may make vectors of, and crashes (ADR 4).
 CRASHES = """
@@ -110,6 +109,7 @@ def computed(program: Any) -> bytes:
     return result.tobytes()
 
 
+@process
 def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
     opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
@@ -123,6 +123,7 @@ def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
     assert starts(second) == 0, "it was kept"
 
 
+@process
 def test_what_is_kept_and_refused_is_compiled_again(
     opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
@@ -135,6 +136,7 @@ def test_what_is_kept_and_refused_is_compiled_again(
     assert starts(compiler) == 1
 
 
+@process
 def test_a_crash_costs_the_kernel_and_is_not_met_again(
     opened: Callable[[], CompilerApart],
     source: KernelSource,
@@ -157,6 +159,7 @@ def test_a_crash_costs_the_kernel_and_is_not_met_again(
     assert line.startswith(f"{said}\n{comment} mul/add 24,24+,24 ")
 
 
+@process
 def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users() -> None:
     """Where it crashes depends on the processor; this process goes on in any case."""
     store = Store.in_memory()
@@ -168,6 +171,7 @@ def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users() -> 
         computed(compiler.compile(source))
 
 
+@process
 def test_one_that_somebody_killed_is_begun_again(
     opened: Callable[[], CompilerApart],
     source: KernelSource,
@@ -181,6 +185,7 @@ def test_one_that_somebody_killed_is_begun_again(
     assert starts(compiler) == 2
 
 
+@process
 def test_one_that_is_killed_every_time_is_given_up_by_this_process_alone(
     opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +201,7 @@ def test_one_that_is_killed_every_time_is_given_up_by_this_process_alone(
     computed(later.compile(source))
 
 
+@process
 @pytest.mark.parametrize(
     ("entry", "said"),
     [("open_hanging", "hung .* for 1 seconds"), ("open_working", "hung .* of processor time")],
@@ -220,6 +226,7 @@ def test_one_that_hangs_is_killed_and_not_met_again(
         assert starts(compiler) == began
 
 
+@process
 def test_what_the_compiler_refuses_is_refused(
     opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
@@ -232,7 +239,11 @@ def test_what_the_compiler_refuses_is_refused(
 
 
 @pytest.mark.parametrize(
-    "why", ["variable", "frozen", "embedded", "no program", "fails", "no more"]
+    "why",
+    [
+        *("variable", "frozen", "embedded"),
+        *(pytest.param(why, marks=process) for why in ("no program", "fails", "no more")),
+    ],
 )
 def test_where_there_can_be_no_process_this_one_compiles(
     opened: Callable[[], CompilerApart],
@@ -243,6 +254,7 @@ def test_where_there_can_be_no_process_this_one_compiles(
     def no_more(self: object) -> None:
         raise RuntimeError("can't start new thread")
 
+    monkeypatch.delenv(compiler_process.VARIABLE, raising=False)
     match why:
         case "variable":
             monkeypatch.setenv(compiler_process.VARIABLE, "0")
@@ -264,6 +276,7 @@ def test_where_there_can_be_no_process_this_one_compiles(
     assert starts(compiler) == (why in ("no program", "fails", "no more"))
 
 
+@process
 def test_where_nothing_can_be_kept_everything_goes_on(
     source: KernelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +294,7 @@ def test_where_nothing_can_be_kept_everything_goes_on(
     other.close()
 
 
+@process
 def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -302,40 +316,41 @@ def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
     engine.tiers.background.finish()
 
 
-@pytest.mark.campaign
+@process
 def test_two_processes_at_once_make_the_same(
-    opened: Callable[[], CompilerApart], source: KernelSource
+    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[bytes] = []
+    """Both begin since nothing is kept yet, and both keep theirs when both have it."""
+    meeting, found = threading.Barrier(2, timeout=250), list[bytes]()
+    compilers = opened(), opened()
+    binaries = compilers[0]._device.binaries
+    put = binaries.put
 
-    def work() -> None:
-        found.append(computed(opened().compile(source)))
+    def put_together(*given: Any) -> None:
+        meeting.wait()
+        put(*given)
 
-    at_once(work, work)
+    monkeypatch.setattr(binaries, "put", put_together)
+    at_once(
+        *[partial(lambda each: found.append(computed(each.compile(source))), c) for c in compilers]
+    )
+    assert [starts(each) for each in compilers] == [1, 1]
     assert len(found) == 2
     assert len({*found}) == 1
 
 
-@pytest.mark.campaign
-def test_after_a_while_without_work_the_process_ends(
-    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
+@process
+def test_after_a_rest_the_next_program_begins_another_process(
+    opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
-    monkeypatch.setattr(background_worker, "_IDLE", 0.2)
     compiler = opened()
-    made = Background[None](
-        lambda _: computed(compiler.compile(source)) and None,
-        rest=compiler.rest,
-        stop=compiler.close,
-    )
-    made.ask("a kernel", None)
-    made.settle(timeout=600)
-    worker = compiler._worker
-    deadline = time.monotonic() + 60
-    while compiler._worker is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert worker is not None
-    assert compiler._worker is None
-    worker.begin()
-    worker.close()
-    assert worker.pid is None
-    made.finish()
+    computed(compiler.compile(source))
+    first = compiler._worker
+    assert compiler.is_ready
+    compiler.rest()
+    assert not compiler.is_ready
+    assert first is not None
+    assert first.pid is None
+    computed(compiler.compile(replace(source, text=source.text + "\n")))
+    assert compiler.is_ready
+    assert compiler._worker is not first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +18,11 @@ from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
-pytestmark = [pytest.mark.background, pytest.mark.process]
-
 
 def test_long_work_gets_a_kernel_of_its_own_in_the_background(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = registry.engine_for()
-    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
     monkeypatch.setattr(made.tiers, "texts", set[str]())
     monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
     monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
@@ -58,20 +54,20 @@ def test_an_untuned_shape_gets_the_winner_of_a_near_one_in_the_background(
     store.set_winner(
         problem_key(near), made.environment, odd.to_json(), seconds=1e-6, confirmed=True
     )
-    asked = list[int]()
+    asked = list[object]()
     of_near = made._seen_winners.near
 
     def noted(*given: Any) -> Schedule | None:
-        asked.append(threading.get_ident())
+        asked.append(given)
         return of_near(*given)
 
     monkeypatch.setattr(made._seen_winners, "near", noted)
     assert "general" in made.untuned(problem).origin
+    assert not asked, "no call waits for it"
     made.settle(timeout=600)
     own = made.untuned(problem)
     assert (own.origin, own.schedule.registers) == (kernel_choice.NEAR_WINNER, odd.registers)
     assert asked
-    assert threading.get_ident() not in asked, "no call waits for it"
     rng = np.random.default_rng(0)
     a, b = rng.random((41, 23), np.float32), rng.random((23, 50), np.float32)
     result = np.empty((41, 50), np.float32)
@@ -88,7 +84,6 @@ def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = registry.engine_for()
-    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
     monkeypatch.setattr(made.tiers, "texts", set[str]())
     monkeypatch.setattr(cpu_tier, "SLOWER", 1e9)
     rng = np.random.default_rng(0)
@@ -119,7 +114,6 @@ def test_what_was_ranked_for_the_first_kernel_is_not_ranked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = registry.engine_for()
-    made.settle(timeout=600)
     monkeypatch.setattr(made, "structures", {})
     extents: list[tuple[int | None, ...]] = []
 

@@ -13,8 +13,6 @@ import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
 from mdtensor.lower.schedule.default_schedule import plain
 
-pytestmark = [pytest.mark.background, pytest.mark.process]
-
 RNG = np.random.default_rng(5)
 ndimage = mdt.ndimage
 # Calls until a program is asked for, however many steps there are.
@@ -27,10 +25,8 @@ def drawn(*shape: int, dtype: str = "f8") -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs are asked for after a few calls; what other tests asked for is compiled."""
-    made = registry.engine_for()
-    made.settle(timeout=600)
-    monkeypatch.setattr(made.joined, "made", {})
+    """Programs are asked for after a few calls."""
+    monkeypatch.setattr(registry.engine_for().joined, "made", {})
     monkeypatch.setattr(fused_calls, "WORTH_OFTEN", 1e-12)
     registry.forget()
 

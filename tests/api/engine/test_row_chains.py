@@ -13,8 +13,6 @@ from mdtensor.api.engine import fused_calls, registry
 from mdtensor.api.engine.fused_calls import Fused
 from mdtensor.kernels.kernel_source import Entry
 
-pytestmark = [pytest.mark.background, pytest.mark.process]
-
 RNG = np.random.default_rng(11)
 
 
@@ -25,9 +23,7 @@ def worth(seconds: float, apart: float) -> bool:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are asked for after one call, and count as faster than steps."""
-    made = registry.engine_for()
-    made.settle(timeout=600)
-    monkeypatch.setattr(made.joined, "made", {})
+    monkeypatch.setattr(registry.engine_for().joined, "made", {})
     monkeypatch.setattr(fused_calls, "WORTH_OFTEN", 1e-12)
     monkeypatch.setattr(fused_calls, "is_worth_joining", worth)
     registry.forget()

@@ -15,6 +15,7 @@ from mdtensor.api.plans.explain import explained
 from mdtensor.autotune.search.abort_conditions import evaluations
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.translate.python.tuples import as_tuple
+from tests.api import stand_in_bench
 
 RNG = np.random.default_rng(3)
 A, B = RNG.random((7, 9), np.float32), RNG.random((9, 5), np.float32)
@@ -192,15 +193,15 @@ def test_calls_are_counted_once() -> None:
         assert mdt.stats().generated == {"float": 4 * count}
 
 
-@pytest.mark.process
-def test_a_plan_is_recorded_and_tuned() -> None:
+def test_a_plan_is_recorded_and_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in_bench.use(stand_in_bench.Bench(), monkeypatch)
     plan = mdt.compile("ij,jk->ik", A, B, semiring="max_plus")
     plan(A, B)
     with mdt.tuning("record") as seen:
         plan(A, B)
         plan(A, B, out=np.empty((7, 5), "f4"))
     assert [item.md_hom for item in seen] == list(plan.md_homs)
-    [report] = plan.tune(600, quiet=True, again=True, abort=evaluations(4))
+    [report] = plan.tune("1h", quiet=True, again=True, abort=evaluations(4))
     assert (report.label, report.trials > 0) == ("ij,jk->ik", True)
     np.testing.assert_allclose(plan(A, B), (A[:, :, None] + B).max(1))
     assert "schedule (from the store: tuned)" in plan.explain()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,17 +28,8 @@ from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.api.short_searches import search_trials
+from tests.api.stand_in_bench import Bench
 from tests.targets import CPU
-
-
-@pytest.fixture
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    store = Store.open(tmp_path / "tuning.db")
-    monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
-    registry.forget()
-    yield store
-    registry.forget()
 
 
 def chain() -> tuple[Step, Step]:
@@ -183,16 +173,18 @@ def taps() -> np.ndarray:
     return np.random.default_rng(1).random((16, 3, 3, 3), np.float32)
 
 
-@pytest.mark.process
-def test_a_call_is_recorded_with_all_its_programs(own_store: Store) -> None:
+def test_a_call_is_recorded_with_all_its_programs(own_store: Store, bench: Bench) -> None:
     with mdt.tuning("record") as seen:
         expected = mdt.conv(image(), taps(), padding=1)
     (steps,) = {steps for item in seen for steps in item.within}
     assert [step.md_hom for step in steps] == [item.md_hom for item in seen]
     plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
     assert [item.within for item in plan.recorded()] == [(steps,)] * len(steps)
-    reports = mdt.tune(seen, budget=2, quiet=True)
+    reports = mdt.tune(seen, budget=20, quiet=True)
     assert len(reports) == len(steps)
+    assert all(report.trials for report in reports)
+    assert set(bench.calls) == {len(steps)}
+    assert bench.clock.now <= 20 + 2 + bench.trial_s
     np.testing.assert_allclose(mdt.conv(image(), taps(), padding=1), expected, rtol=1e-4)
 
 
@@ -209,19 +201,22 @@ def test_paths_of_contraction_are_calls_of_several_programs() -> None:
     assert [item.within for item in single] == [()]
 
 
-@pytest.mark.process
 def test_every_call_that_was_tuned_is_confirmed(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+    own_store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confirmed: list[int] = []
+    confirmed: list[tuple[int, float]] = []
     monkeypatch.setattr(
-        tune, "keep_what_is_fastest", lambda engine, steps, budget, by: confirmed.append(len(steps))
+        tune,
+        "keep_what_is_fastest",
+        lambda engine, steps, budget, by: confirmed.append((len(steps), budget)),
     )
-    search_trials(monkeypatch, 2)
+    bench.outcome = lambda schedule: 1e-6
     plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
-    plan.tune(40, quiet=True)
-    assert confirmed == [len(plan.md_homs)]
-    plan.tune(40, quiet=True)
+    plan.tune(20, quiet=True)
+    left = 20 - bench.clock.now
+    assert confirmed == [(len(plan.md_homs), left)]
+    assert max(until for _, until in bench.begun) == pytest.approx(0.88 * 20), "the rest is for it"
+    plan.tune(20, quiet=True)
     assert len(confirmed) == 1, "nothing was tuned"
 
 
@@ -238,20 +233,20 @@ def test_what_takes_longest_gets_most_of_a_budget() -> None:
     assert tune._weights([tune._looked_up(item)[1]]) == [1.0]
 
 
-@pytest.mark.process
 def test_the_first_call_of_several_programs_is_tuned_as_a_whole(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+    own_store: Store, bench: Bench
 ) -> None:
-    confirmed: list[int] = []
-    monkeypatch.setattr(
-        tune, "keep_what_is_fastest", lambda engine, steps, budget, by: confirmed.append(len(steps))
-    )
-    search_trials(monkeypatch, 2)
-    expected = mdt.conv(image(), taps(), padding=1)
+    operands = [np.random.default_rng(0).random(shape) for shape in ((4, 90), (90, 5), (5, 90))]
+
+    def product() -> np.ndarray:
+        return mdt.einsum("ij,jk,kl->il", *operands, optimize=True)
+
     with mdt.tuning("tune", budget=10):
-        for _ in range(2):
-            result = mdt.conv(image(), taps(), padding=1)
-    np.testing.assert_allclose(result, expected, rtol=1e-4)
-    assert confirmed == [4]
-    plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
-    assert {choice.origin for choice in plan.choices()} == {"tuned"}
+        np.testing.assert_allclose(product(), operands[0] @ operands[1] @ operands[2])
+        asked = len(bench.measured)
+        product()
+    assert len(bench.measured) == asked > 0
+    assert set(bench.calls) == {2}
+    with mdt.tuning("record") as seen:
+        product()
+    assert [registry.choice_for(item.md_hom).origin for item in seen] == ["tuned", "tuned"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from mdtensor.api.engine import registry
 from mdtensor.api.engine.pickling import packed
 from mdtensor.api.tuning import measurer as measurers
 from mdtensor.api.tuning.bench_worker import Bench, Compilations
-from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.api.tuning.measurer import Measurer, TooLateError
+from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.worker.worker import WorkerCrashed
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
@@ -25,30 +28,57 @@ from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.api.stand_in_bench import Clock
+
+
+class Compiling(Future[Any]):
+    """A reply that comes when somebody waits for it."""
+
+    def __init__(self, reply: dict[str, Any]) -> None:
+        super().__init__()
+        self.reply = reply
+
+    def come(self) -> None:
+        if not self.done() and self.set_running_or_notify_cancel():
+            self.set_result(self.reply)
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.come()
+        return super().result(0)
+
 
 pytestmark = pytest.mark.process
 
 
 class Compilers:
-    """Stands for a crew: each request is done a moment later, or when `finish` says so."""
+    """Stands for a crew; where `is_slow`, nothing is done by a deadline, until it is ended."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.futures: list[Future[Any]] = []
+        self.futures: list[Compiling] = []
         self.programs: dict[str, str] = {}  # of schedules that are another's program
+        self.is_slow, self.waited = False, list[float]()
 
     def submit(self, request: Any, timeout_s: float) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.asked.append(request["schedule"])
-        self.futures.append(future)
-        threading.Timer(0.01, self._done, [future]).start()
-        return future
+        asked = request["schedule"]
+        program = self.programs.get(asked, asked)
+        self.asked.append(asked)
+        self.futures.append(Compiling({"compiled": "code", "spilled": 0, "program": program}))
+        if self.is_slow:
+            self.futures[-1].set_running_or_notify_cancel()
+        return self.futures[-1]
 
-    def _done(self, future: Future[Any]) -> None:
-        if future.set_running_or_notify_cancel():
-            asked = self.asked[self.futures.index(future)]
-            program = self.programs.get(asked, asked)
-            future.set_result({"compiled": "code", "spilled": 0, "program": program})
+    def wait(self, futures: Iterable[Compiling], timeout: float = 0, **options: Any) -> Any:
+        """Stands for `concurrent.futures.wait`."""
+        self.waited.append(timeout)
+        for future in [] if self.is_slow else futures:
+            future.come()
+        return wait_for(futures, 0, **options)
+
+    def interrupt(self) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_exception(WorkerCrashed("ended"))
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -62,6 +92,7 @@ class Bencher:
         self.requests: list[Any] = []
         self.starts = 1
         self.pid: int | None = 1
+        self.was_killed = False
 
     def call(self, request: Any, timeout_s: float) -> Any:
         if "open" in request:
@@ -71,6 +102,9 @@ class Bencher:
         if "confirm" in request:
             return {"seconds": [1e-3] * len(request["confirm"])}
         return {"status": "ok", "seconds": 1e-3, "spread": 0.0}
+
+    def kill(self) -> None:
+        self.was_killed = True
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -82,12 +116,13 @@ def problem() -> Problem:
 
 
 @pytest.fixture
-def measurer(problem: Problem) -> Iterator[Measurer]:
+def measurer(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measurer]:
     """A measurer on a processor whose processes are stood for."""
     made = Measurer(registry.engine_for(), None)
     compilers = Compilers()
     made._crew, made.ahead, made.apart = compilers, 6, True  # pyright: ignore
     made._worker = Bencher(compilers)  # pyright: ignore
+    monkeypatch.setattr(measurers, "wait", compilers.wait)
     made.begin(problem)
     yield made
     made.close()
@@ -105,6 +140,42 @@ def test_nothing_is_timed_while_something_compiles(measurer: Measurer, problem: 
         assert measurer.trial(schedule, None).status == "ok"
     measurer.prepare(replace(made[0], ahead=16))
     assert measurer.by_turns(made[:2]) == [1e-3, 1e-3]
+
+
+def test_what_compiles_beyond_the_deadline_is_ended(measurer: Measurer, problem: Problem) -> None:
+    crew: Any = measurer._crew
+    first, late = schedules(problem, 2)
+    measurer.deadline = Deadline(2.0, Clock())
+    measurer.trial(first, None)
+    crew.is_slow = True
+    measurer.prepare(late)
+    assert measurer.by_turns([first]) == [1e-3]
+    assert 2.0 <= crew.waited[-2] <= 3.0
+    assert crew.futures[-1].exception() is not None
+    trial = measurer.trial(late, None)
+    assert (trial.status, trial.detail) == ("crashed", "ended")
+
+
+class Late(Future[Any]):
+    """What does not come in time."""
+
+    waited = -1.0
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert timeout is not None
+        self.waited = timeout
+        raise TimeoutError
+
+
+def test_a_worker_whose_reference_is_late_is_killed(measurer: Measurer) -> None:
+    worker: Any = measurer._worker
+    measurer.deadline = Deadline(2.0, Clock())
+    measurer._opening = late = Late()
+    with pytest.raises(TooLateError):
+        measurer.opened()
+    assert 2.0 <= late.waited < 4.0
+    assert worker.was_killed
+    assert measurer._worker is not worker
 
 
 def test_what_the_worker_has_timed_is_confirmed_without_its_code(
@@ -203,6 +274,7 @@ def aheads(make: Callable[[float], Measurer], budgets: list[float]) -> list[int]
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("compiler", "status", "words"),
     [
@@ -223,6 +295,26 @@ def test_compilers_that_fail_cost_their_candidate_only(
         trial = made.trial(plain(problem), None)
     assert trial.status == status
     assert words in trial.detail
+
+
+@pytest.mark.process
+def test_candidates_that_fail_cost_their_trial_only(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem
+) -> None:
+    monkeypatch.setattr(measurers, "BENCH", "tests.api.faulty_bench:open_bench")
+    made = [replace(plain(problem), registers=(rows, 1)) for rows in range(1, 33)]
+    by_fault = {zlib.crc32(schedule.to_json().encode()) % 5: schedule for schedule in made}
+    hangs, crashes, wrong, right, other = (by_fault[n] for n in range(5))
+    with Measurer(registry.engine_for(), None, budget=0) as measurer:
+        measurer.begin(problem)
+        trials = [measurer.trial(schedule, None) for schedule in (right, crashes, wrong)]
+        with monkeypatch.context() as hurried:
+            hurried.setattr(measurers, "TRIAL_SECONDS", 0.5)
+            trials.append(measurer.trial(hangs, None))
+        trials.append(measurer.trial(other, None))
+    assert [each.status for each in trials] == ["ok", "crashed", "wrong", "timeout", "ok"]
+    assert "SIGSEGV" in trials[1].detail
+    assert "error" in trials[2].detail
 
 
 def test_only_the_fastest_runs_are_kept() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import time
 from collections import Counter
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +15,8 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed
-from mdtensor.api.tuning import measurer, schedule_search, tune
+from mdtensor.api.tuning import schedule_search
 from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.api.tuning.favourites import favourites
 from mdtensor.api.tuning.search_options import SearchOptions
@@ -34,21 +31,12 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.api.short_searches import search_trials, search_until
+from mdtensor.tuner import evaluations
+from tests.api.stand_in_bench import Bench, Clock
 from tests.api.survival import kills
 from tests.targets import CPU
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store of this test's own, which the engines use while it runs."""
-    store = Store.open(tmp_path / "tuning.db")
-    monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
-    registry.forget()
-    yield store
-    registry.forget()
 
 
 def plan_of(m: int, k: int, n: int) -> mdt.Plan:
@@ -60,10 +48,12 @@ def arrays(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
 
 
+@pytest.mark.process
 def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
+    """The one search whose candidates other processes compile and run."""
     plan, (a, b) = plan_of(37, 29, 41), arrays(37, 29, 41)
-    (report,) = plan.tune(4, quiet=True)
-    assert report.trials > 0
+    (report,) = plan.tune("1h", quiet=True, abort=evaluations(4))
+    assert 0 < report.trials <= 4
     assert report.failed == 0
     assert not report.cached
     (choice,) = plan.choices()
@@ -72,12 +62,14 @@ def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
     assert "schedule (from the store: tuned)" in plan.explain()
 
 
-def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Store) -> None:
+def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(
+    own_store: Store, bench: Bench
+) -> None:
     plan = plan_of(33, 17, 50)
-    (report,) = plan.tune(4, quiet=True)
+    (report,) = plan.tune(10, quiet=True)
     engine = registry.engine_for()
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
-    assert len(rows) == report.trials
+    assert len(rows) == report.trials == len(bench.measured) > 7
     texts = [row.schedule for row in rows]
     assert all(Schedule.from_json(text).to_json() == text for text in texts)
     assert max(Counter(texts).values()) == 1
@@ -85,10 +77,11 @@ def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Stor
     before = own_store.untuned(key, engine.environment)
     assert before is not None
     assert (before.schedule, before.seconds) == (texts[0], report.untuned)
+    assert bench.measured[0] in bench.confirmed
 
 
 def test_favourites_that_the_space_does_not_hold_are_measured_too(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+    own_store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(31, 16, 16)
     engine, problem = registry.engine_for(), plan.choices()[0].problem
@@ -142,21 +135,16 @@ def test_a_search_begins_with_schedules_of_several_kinds() -> None:
     ]
 
 
-def test_two_configurations_of_one_schedule_are_measured_once(own_store: Store) -> None:
+def test_two_configurations_of_one_schedule_are_measured_once(
+    own_store: Store, bench: Bench
+) -> None:
     (choice,) = plan_of(24, 16, 40).choices()
-    asked: list[Schedule] = []
-
-    def trial(schedule: Schedule, best: float | None) -> Trial:
-        asked.append(schedule)
-        return Trial("ok", 1e-3)
-
-    measurer: Any = SimpleNamespace(trial=trial, begin=lambda problem: None)
     candidates = schedule_search.Candidates(
-        registry.engine_for(), choice.problem, measurer, SearchOptions()
+        registry.engine_for(), choice.problem, bench, SearchOptions()
     )
     schedule = plain(choice.problem)
     assert candidates.measure_schedule(schedule) == candidates.measure_schedule(replace(schedule))
-    assert asked == [schedule]
+    assert bench.measured == [schedule]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +170,8 @@ def confirmed(
 ) -> tuple[Schedule, float]:
     """What a search keeps when its best few take these times by turns."""
     measurer = SimpleNamespace(
-        by_turns=lambda schedules: [times[each] for each in schedules], deadline=Deadline(60)
+        by_turns=lambda schedules: [times[each] for each in schedules],
+        deadline=Deadline(60, Clock()),
     )
     engine = SimpleNamespace(target=CPU)
     candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
@@ -213,7 +202,7 @@ def test_what_was_measured_is_confirmed_without_a_compiler(
     assert all(seconds > 0 for seconds in reply["seconds"])
 
 
-def test_tuning_again_makes_no_trial(own_store: Store) -> None:
+def test_tuning_again_makes_no_trial(own_store: Store, bench: Bench) -> None:
     plan_of(31, 16, 16).tune(4, quiet=True)
     (report,) = plan_of(31, 16, 16).tune(4, quiet=True)
     assert report.cached
@@ -221,40 +210,32 @@ def test_tuning_again_makes_no_trial(own_store: Store) -> None:
     assert "0 trials" in str(report)
 
 
-def test_bad_candidates_are_recorded_and_tuning_goes_on(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_bench")
-    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 1.0)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+BAD = [
+    Trial("wrong", detail="error 3"),
+    Trial("crashed", detail="SIGSEGV"),
+    Trial("timeout"),
+    Trial("compile_error"),
+]
+
+
+def test_bad_candidates_are_recorded_and_tuning_goes_on(own_store: Store, bench: Bench) -> None:
     plan, (a, b) = plan_of(24, 24, 48), arrays(24, 24, 48)
-    search_until(monkeypatch, lambda found: {"ok", "wrong", "crashed", "timeout"} <= set(found))
-    plan.tune(300, quiet=True)
+    turns, outcomes = cycle([*BAD, 1e-6]), dict[Schedule, float | Trial]()
+    bench.outcome = lambda schedule: outcomes.setdefault(schedule, next(turns))
+    (report,) = plan.tune("1h", quiet=True, abort=evaluations(10))
     engine = registry.engine_for()
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
-    found = Counter(row.status for row in rows)
-    assert {"ok", "wrong", "crashed", "timeout"} <= set(found)
-    details = {row.status: row.detail for row in rows}
-    assert "error" in details["wrong"]
-    assert "SIGSEGV" in details["crashed"]
+    found = [(row.status, row.detail) for row in rows]
+    bad = [(trial.status, trial.detail) for trial in BAD]
+    assert found[:5] == [*bad, ("ok", "")]
+    assert report.failed == sum(status != "ok" for status, _ in found)
     winner = own_store.winner(problem_key(plan.choices()[0].problem), engine.environment)
     assert winner is not None
     assert winner.schedule in {row.schedule for row in rows if row.status == "ok"}
     np.testing.assert_allclose(plan(a, b), a @ b, rtol=1e-5)
 
 
-def test_recorded_shapes_are_tuned_within_one_budget(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    budgets: list[float] = []
-    searched = tune.searched
-
-    def counted(engine: Engine, problem: Problem, deadline: Deadline, *rest: Any) -> Any:
-        budgets.append(deadline.left)
-        return searched(engine, problem, deadline, *rest)
-
-    monkeypatch.setattr(tune, "searched", counted)
-    search_trials(monkeypatch, 2)
+def test_recorded_shapes_are_tuned_within_one_budget(own_store: Store, bench: Bench) -> None:
     a, b = arrays(20, 30, 40)
     with mdt.tuning("record") as seen:
         mdt.einsum("ij,jk->ik", a, b)
@@ -262,58 +243,91 @@ def test_recorded_shapes_are_tuned_within_one_budget(
         mdt.einsum("ij->j", a)
     assert len(seen) == 2
     assert [seen.calls(item) for item in seen] == [2, 1]
-    reports = mdt.tune(seen, budget="40s", quiet=True)
-    assert len(reports) == 2
-    assert 0 < budgets[0] < 40
-    assert budgets[1] == pytest.approx(40 - reports[0].elapsed, abs=1)  # what the first one left
+    reports = mdt.tune(seen, budget="40s", quiet=True, abort=evaluations(2))
+    (_, first), (_, second) = bench.begun
+    assert 20 < first < 40, "it takes longer"
+    assert reports[0].elapsed < 5
+    assert second == 40, "what the first one left"
     assert [report.calls for report in reports] == [2, 1]
     np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
     assert all(report.cached for report in mdt.tune(seen, budget=4, quiet=True))
 
 
-def test_a_budget_is_kept_where_it_is_too_short_for_all(own_store: Store) -> None:
+def test_a_budget_is_kept_where_it_is_too_short_for_all(own_store: Store, bench: Bench) -> None:
     with mdt.tuning("record") as seen:
         for n in range(20, 32):
             mdt.einsum("ij,jk->ik", np.ones((n, n), "f4"), np.ones((n, n), "f4"))
         heavy = mdt.einsum("ij,jk->ik", np.ones((500, 400), "f4"), np.ones((400, 300), "f4"))
     assert heavy[0, 0] == 400
-    begun = time.monotonic()
     reports = mdt.tune(seen, budget=5, quiet=True)
-    assert time.monotonic() - begun < 5 + 2 + 1
+    assert bench.clock.now <= 5 + 2 + bench.trial_s
     assert len(reports) == 13
-    assert reports[-1].trials > 0, "what takes longest comes first"
-    untouched = [report for report in reports if not report.trials]
-    assert untouched
-    assert str(untouched[0]).endswith("cc)): not tuned, the budget had no time for it")
-    assert f", {len(untouched)} not tuned: " in reports.summary()
+    problems = [registry.engine_for().problem_of(item.md_hom) for item in seen]
+    begun = [problems.index(problem) for problem, _ in bench.begun]
+    assert begun == list(range(12, 12 - len(begun), -1)), "what takes longest comes first"
+    assert [bool(report.trials) for report in reports] == [n in begun for n in range(13)]
+    assert 1 < len(begun) < 13
+    assert str(reports[0]).endswith("cc)): not tuned, the budget had no time for it")
+    assert f", {13 - len(begun)} not tuned: " in reports.summary()
 
 
-def test_a_budget_is_kept_where_a_single_run_is_long(own_store: Store) -> None:
-    x = np.ones((6000, 6000), "f4")
-    plan = mdt.compile("ij,ij->", x, x)
-    begun = time.monotonic()
-    (report,) = plan.tune(4, quiet=True)
-    assert time.monotonic() - begun < 4 + 2 + 1
-    assert report.elapsed < 4 + 2 + 1
-
-
-def test_a_reference_that_takes_longer_than_the_budget(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("budget", [0.5, 4, 20])
+@pytest.mark.parametrize("run", [1e-3, 0.6, 3.0])
+def test_a_budget_is_kept_however_long_a_single_run_is(
+    budget: float, run: float, own_store: Store, bench: Bench
 ) -> None:
-    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_slow_bench")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    begun = time.monotonic()
+    bench.outcome, bench.trial_s = lambda schedule: run, 0.1 + 3 * run
+    (report,) = plan_of(16, 17, 18).tune(budget, quiet=True)
+    assert report.trials
+    assert report.elapsed == bench.clock.now <= budget + 2 + bench.trial_s
+
+
+def test_of_long_runs_few_take_turns(own_store: Store, bench: Bench) -> None:
+    counts: list[int] = []
+    for n, run in enumerate((1e-3, 0.6)):
+        bench.outcome = lambda schedule, run=run: run
+        bench.confirmed.clear()
+        plan_of(16, 17, 18 + n).tune(20, quiet=True)
+        counts.append(len(bench.confirmed))
+    assert 1 < counts[1] < counts[0]
+
+
+def test_a_reference_that_takes_longer_than_the_budget(own_store: Store, bench: Bench) -> None:
+    bench.opens_s = 60
     (report,) = plan_of(24, 24, 40).tune(1, quiet=True)
-    assert time.monotonic() - begun < 1 + 2 + 1
+    assert bench.clock.now <= 1 + 2
     assert (report.trials, report.seconds, report.interrupted) == (0, None, False)
+
+
+@pytest.mark.parametrize("trials", [0, 2])
+def test_ctrl_c_ends_all_searches_and_keeps_what_was_measured(
+    trials: int, own_store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> float:
+        if len(bench.measured) <= trials > 0:
+            return 1e-6
+        raise KeyboardInterrupt
+
+    bench.outcome = interrupted
+    if not trials:
+        monkeypatch.setattr(bench, "opened", interrupted)
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", *arrays(19, 21, 23))
+        mdt.einsum("ij->j", np.ones((4, 5), "f4"))
+    first, second = mdt.tune(seen, "1h", quiet=True)
+    assert (first.interrupted, first.trials, first.seconds) == (True, trials, None)
+    assert (second.interrupted, second.trials) == (False, 0)
+    engine = registry.engine_for()
+    key = problem_key(engine.problem_of(next(iter(seen)).md_hom))
+    assert len(own_store.trials(key, engine.environment)) == trials
 
 
 @pytest.mark.parametrize(("share", "is_made"), [(0.0, False), (1.0, True)])
 def test_a_space_that_takes_too_long_to_make_is_not_searched(
-    share: float, is_made: bool, monkeypatch: pytest.MonkeyPatch
+    share: float, is_made: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (choice,) = plan_of(24, 24, 40).choices()
-    bench: Any = SimpleNamespace(deadline=Deadline(600), begin=lambda problem: None)
+    bench.deadline = Deadline(600, bench.clock)
     candidates = schedule_search.Candidates(
         registry.engine_for(), choice.problem, bench, SearchOptions()
     )
@@ -328,7 +342,7 @@ def test_no_more_candidates_are_ranked_than_there_is_time_for() -> None:
     assert len(ranked(problem, CPU, enough=lambda: next(asked) == 3)) == 3
 
 
-def test_what_is_untuned_is_told_beside_the_winner(own_store: Store) -> None:
+def test_what_is_untuned_is_told_beside_the_winner(own_store: Store, bench: Bench) -> None:
     (report,) = plan_of(60, 50, 40).tune(5, quiet=True)
     assert report.seconds is not None
     assert report.untuned is not None
@@ -337,7 +351,7 @@ def test_what_is_untuned_is_told_beside_the_winner(own_store: Store) -> None:
 
 
 def test_a_winner_that_was_compared_with_nothing_is_not_confirmed(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+    own_store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule_search, "first_candidates", lambda *_: [])
     monkeypatch.setattr(schedule_search, "_WORTH_SPACE", 1e9)
@@ -369,7 +383,7 @@ def test_layers_that_differ_in_a_function_or_a_type_do_not_read_alike() -> None:
     assert len({item.label for item in seen}) == 6
 
 
-def test_mode_tune_tunes_at_the_first_call(own_store: Store) -> None:
+def test_mode_tune_tunes_at_the_first_call(own_store: Store, bench: Bench) -> None:
     a, b = arrays(18, 22, 26)
     with mdt.tuning("tune", budget=4):
         np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
@@ -413,28 +427,7 @@ def test_what_was_not_recorded_is_refused() -> None:
         mdt.tune("ij,jk->ik", 1)
 
 
-SECOND_PROCESS = """
-import time
-import mdtensor as mdt
-mdt.device()
-start = time.perf_counter()
-plan = mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41)))
-origin = plan.choices()[0].origin
-print(origin, plan.tune(5, quiet=True)[0].trials, f"{(time.perf_counter() - start) * 1e3:.1f} ms")
-"""
-
-
-def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
-    store = Store.open()
-    monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
-    plan_of(37, 29, 41).tune(4, quiet=True)
-    registry.forget()
-    done = subprocess.run(
-        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("tuned 0 ")
-
-
+@pytest.mark.campaign
 def test_killed_runs_lose_no_trial(tmp_path: Path) -> None:
+    """They are killed after random pauses."""
     assert list(kills.survived(2, 0, tmp_path)) == ["", ""]

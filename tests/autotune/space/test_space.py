@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 
 import pytest
 from constraint import Problem
@@ -202,17 +201,14 @@ def residue_zero(outer, inner):
     return scope["divides"]
 
 
-@pytest.mark.campaign
-def test_counts_and_indexes_a_huge_space_at_once():
-    began = time.perf_counter()
+def test_counts_and_indexes_a_huge_space():
     space = matrix_space("ijk", 20)
-    counted = time.perf_counter() - began
+    # Without the split into independent sub-trees, each triple of tiles would carry its chains.
+    assert space._forest.node_count < 6_000
     rng = random.Random(1)
-    began = time.perf_counter()
     for _ in range(100):
         index = space.sample_index(rng)
         assert space.index(space.configuration(index)) == index
-    indexed = (time.perf_counter() - began) / 100
     # Per dim: chains block | warp | thread; all triples of threads within the limit; switches.
     extents = (*(2**at for at in range(12)), 3, 6, 12, 24, 48)
     chains = {
@@ -224,14 +220,6 @@ def test_counts_and_indexes_a_huge_space_at_once():
     triples = itertools.product(extents, repeat=3)
     tiles = sum(chains[x] * chains[y] * chains[z] for x, y, z in triples if x * y * z <= 64)
     assert space.size == tiles * 4**20 > 10**18
-    assert counted < 10
-    assert indexed < 0.02
-
-
-def test_joint_constraints_cost_their_own_combinations_only():
-    # Without the split into independent sub-trees, each triple of tiles would carry its chains.
-    space = matrix_space("ijk", 0)
-    assert space._forest.node_count < 6_000
 
 
 def test_groups_follow_from_the_arguments():

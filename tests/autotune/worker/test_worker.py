@@ -176,13 +176,17 @@ def test_an_interrupt_in_the_parent_kills_the_child(worker):
 
 
 def test_a_worker_outlives_the_thread_that_first_called_it(worker):
-    pids = []
-    thread = threading.Thread(
-        target=lambda: pids.append(worker.call({"do": "signals"}, timeout_s=60)["pid"])
-    )
+    pids, threads = [], []
+
+    def first_calls():
+        threads.append(threading.get_native_id())
+        pids.append(worker.call({"do": "signals"}, timeout_s=60)["pid"])
+
+    thread = threading.Thread(target=first_calls)
     thread.start()
     thread.join()
-    time.sleep(0.1)
+    while os.path.exists(f"/proc/self/task/{threads[0]}"):  # it ends a moment after it is joined
+        time.sleep(0.001)
     assert worker.call({"do": "signals"}, timeout_s=60)["pid"] == pids[0]
     assert worker.starts == 1
 
@@ -192,8 +196,10 @@ import sys, threading, time
 from mdtensor.autotune.worker.worker import Worker
 worker = Worker("tests.autotune.worker_targets:evil")
 print(worker.call({"do": "signals"}, timeout_s=60)["pid"], flush=True)
-threading.Thread(target=worker.call, args=({"do": sys.argv[1]}, 60), daemon=True).start()
-time.sleep(0.2)
+thread = threading.Thread(target=worker.call, args=({"do": sys.argv[1]}, 600), daemon=True)
+thread.start()
+while worker._child._exchanging is None and thread.is_alive():
+    time.sleep(0.001)
 print("asked", flush=True)
 time.sleep(60)
 """

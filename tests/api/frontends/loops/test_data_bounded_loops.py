@@ -355,7 +355,6 @@ def test_loops_in_order_have_ranges() -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-12)
 
 
-@pytest.mark.background
 def test_other_numbers_of_elements_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, engine = mdh(product_by_a_variable), registry.engine_for()
 

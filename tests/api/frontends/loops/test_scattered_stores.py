@@ -163,7 +163,6 @@ def test_short_loops_without_an_operator_run_in_order() -> None:
     np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.background
 def test_other_numbers_of_elements_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, engine = mdh(product), registry.engine_for()
 

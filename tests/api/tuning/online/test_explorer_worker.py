@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explorer_worker, "_end", lambda: None)
     monkeypatch.setattr(explorer_worker, "_WITHOUT_GAIN", 6)
     monkeypatch.setattr(explorer_worker, "make_room_for_others", lambda: None)
+    stands = SimpleNamespace(process_time=lambda: 0.0, perf_counter=time.perf_counter)
+    monkeypatch.setattr(explorer_worker, "time", stands)
 
 
 def problem() -> Problem:

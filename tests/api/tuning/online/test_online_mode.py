@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -22,8 +21,10 @@ from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.tuning.online import (
     background_workshop,
     call_trial,
+    explorer_worker,
     online_mode,
     online_search,
+    space_explorer,
 )
 from mdtensor.api.tuning.online.background_workshop import BackgroundWorkshop
 from mdtensor.api.tuning.online.call_trial import Candidate
@@ -32,25 +33,24 @@ from mdtensor.api.tuning.online.time_account import Account
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem_key import problem_key
-
-pytestmark = pytest.mark.process
+from tests import children
+from tests.api.told_background import ToldBackground
 
 RNG = np.random.default_rng(0)
 A, B, C = (RNG.random(shape, np.float32) for shape in ((37, 61), (61, 43), (43, 29)))
-_LONGEST_S = 120.0
+_MOST_CALLS = 2000  # far more than any search takes here
 
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known from other tests: no winner, and no search."""
     engine, memory = registry.engine_for(), Store.in_memory()
-    engine.settle(timeout=_LONGEST_S)
     monkeypatch.setattr(engine, "_open_store", lambda: memory)
+    monkeypatch.setattr(online_mode, "_shared", WeakKeyDictionary())
     monkeypatch.setattr(online_mode, "_OFTEN", 1)  # also of shapes of a kind that was seen before
     online_mode._searches.clear()
     registry.forget()
     yield
-    engine.settle(timeout=_LONGEST_S)
     online_mode._searches.clear()
     registry.forget()
 
@@ -60,6 +60,7 @@ def favoured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is paid for, so that searches take few calls."""
     monkeypatch.setattr(Account, "left", property(lambda _: 1e9))
     monkeypatch.setattr(background_workshop, "_MOST", 2)
+    monkeypatch.setitem(background_workshop._USUAL, "propose", 1e6)
     monkeypatch.setattr(online_search, "_CALLS", -1)
 
 
@@ -107,17 +108,15 @@ def calls() -> dict[str, tuple[Callable[[], Any], np.ndarray]]:
 
 def until_over(call: Callable[[], Any], wanted: np.ndarray) -> list[OnlineSearch]:
     """Calls until all searches are over, each with its result compared."""
-    end = time.monotonic() + _LONGEST_S
-    while time.monotonic() < end:
+    for _ in range(_MOST_CALLS):
         np.testing.assert_allclose(call(), wanted, rtol=1e-4, atol=1e-5)
         searches = list(online_mode._searches.values())
         if searches and all(search.is_over for search in searches):
             return searches
-        time.sleep(1e-3)
+        registry.engine_for().settle()
     raise AssertionError("the search did not end")
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 @pytest.mark.parametrize("name", calls())
 def test_calls_have_right_results_while_candidates_are_tried(name: str) -> None:
@@ -146,7 +145,6 @@ def test_only_calls_in_the_mode_are_watched(name: str, seen: list[OnlineSearch])
     assert not seen
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["einsum", "plan", "plan out", "plan of reduce"])
 def test_each_share_is_that_of_its_calls(name: str) -> None:
     call, _ = calls()[name]
@@ -155,11 +153,10 @@ def test_each_share_is_that_of_its_calls(name: str) -> None:
             call()
             call()
             (search,) = online_mode._searches.values()
+            search._clock = itertools.count().__next__  # a second from look to look
             before = search.account.earned
-            began = time.perf_counter()
             call()
-            seconds = time.perf_counter() - began
-        assert before < search.account.earned <= before + share * seconds
+        assert search.account.earned == pytest.approx(before + share)
 
 
 def choice_of(expression: str, *arrays: Any) -> tuple[Engine, Choice]:
@@ -168,7 +165,6 @@ def choice_of(expression: str, *arrays: Any) -> tuple[Engine, Choice]:
     return engine, engine.choose(md_hom)
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_what_is_better_is_kept_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_trial, "_WORTH", 1e9)
@@ -203,7 +199,6 @@ class Wrong:
             arrays[-1][:100] = self.value
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 @pytest.mark.parametrize("value", [None, 0.0, np.nan, 1.0])
 def test_a_wrong_candidate_reaches_nobody(
@@ -226,21 +221,18 @@ def test_a_wrong_candidate_reaches_nobody(
     assert wrong not in kept
 
 
-@pytest.mark.campaign
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_operands_may_be_written_by_the_call() -> None:
     square = RNG.random((40, 40), np.float32)
     a = square.copy()
-    end = time.monotonic() + _LONGEST_S
+
+    def call() -> np.ndarray:
+        a[:] = square
+        return mdt.einsum("ij,jk->ik", a, a, out=a)
+
     with tuning("online"):
-        while time.monotonic() < end:
-            a[:] = square
-            mdt.einsum("ij,jk->ik", a, a, out=a)
-            wanted = square.astype("f8") @ square
-            np.testing.assert_allclose(a, wanted, rtol=1e-5)
-            if all(search.is_over for search in online_mode._searches.values()):
-                break
+        (search,) = until_over(call, square.astype("f8") @ square)
+    assert search.trials
 
 
 def test_computations_with_winners_are_left_alone(seen: list[OnlineSearch]) -> None:
@@ -280,7 +272,6 @@ def test_numbers_of_numpy_are_shares() -> None:
         np.testing.assert_allclose(mdt.einsum("ij,jk->ik", A, B), A @ B, rtol=1e-5)
 
 
-@pytest.mark.background
 @pytest.mark.usefixtures("generous")
 def test_threads_share_a_search() -> None:
     wrong: list[float] = []
@@ -295,30 +286,41 @@ def test_threads_share_a_search() -> None:
     threads = [threading.Thread(target=calls_in_thread) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(_LONGEST_S)
+    while any(thread.is_alive() for thread in threads):
+        registry.engine_for().settle()
+        threads[0].join(1e-3)
     assert not wrong
     assert len(online_mode._searches) == 1
 
 
-@pytest.mark.campaign
-@pytest.mark.background
+def open_patient(payload: Any) -> Callable[[Any], Any]:
+    """An explorer that has as much time to plan as it takes."""
+    explorer_worker._PLANNING = 1e9
+    return explorer_worker.open_explorer(payload)
+
+
+@pytest.mark.process
 @pytest.mark.usefixtures("favoured")
-def test_the_space_is_searched_behind_the_favourites() -> None:
-    wanted, end = A.astype("f8") @ B, time.monotonic() + _LONGEST_S
+def test_the_space_is_searched_behind_the_favourites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space_explorer, "Background", ToldBackground)
+    monkeypatch.setattr(space_explorer, "EXPLORER", f"{__name__}:open_patient")
+    wanted = A.astype("f8") @ B
     with tuning("online"):
-        while time.monotonic() < end:
+        for _ in range(_MOST_CALLS):
             np.testing.assert_allclose(mdt.einsum("ij,jk->ik", A, B), wanted, rtol=1e-5)
+            registry.engine_for().settle()
+            ((_, explorer),) = online_mode._shared.values()
+            explorer._background.settle(0)
             if any(search.trials >= 4 for search in online_mode._searches.values()):
                 break
-            time.sleep(1e-3)
     (search,) = online_mode._searches.values()
     assert search.trials >= 4
     assert not search.is_over
+    explorer._stop()
 
 
 PROGRAM = """
-import os, sys, time
+import os, sys
 import numpy as np
 import mdtensor as mdt
 from mdtensor.api.tuning.online.time_account import Account
@@ -327,42 +329,31 @@ Account.left = property(lambda _: 1e9)
 background_workshop._MOST = 1
 a, b = np.ones((150, 130), "f4"), np.ones((130, 110), "f4")
 
-def calls(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def calls(count):
+    for _ in range(count):
         assert (mdt.einsum("ij,jk->ik", a, b) == 130).all()
 
 with mdt.tuning("online"):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:  # until the space is searched
-        calls(0.1)
-        if any(search.trials > 2 for search in online_mode._searches.values()):
-            break
+    while not any(search.trials > 2 for search in online_mode._searches.values()):
+        calls(100)  # until the space is searched
     children = []
-    for _ in range(5):
+    for _ in range(3):
         if not (child := os.fork()):
-            calls(0.5)
+            calls(100)
             os._exit(7)
         children.append(child)
-        calls(0.05)
+        calls(100)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    assert statuses == [7] * 5, statuses
+    assert statuses == [7] * 3, statuses
     if sys.argv[1] == "raises":
         raise SystemExit(3)
 """
 
 
-@pytest.mark.campaign
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.parametrize(("how", "status"), [("ends", 0), ("raises", 3)])
 def test_forks_and_ends_of_processes_wait_for_nothing(how: str, status: int, tmp_path: Any) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, how],
-        env={**os.environ, "MDTENSOR_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=_LONGEST_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (status, "")
+    folder = {"MDTENSOR_CACHE_DIR": str(tmp_path)}
+    done = children.run("-W", "ignore", "-c", PROGRAM, how, env=folder, code=None)
+    assert (done.code, done.err) == (status, "")

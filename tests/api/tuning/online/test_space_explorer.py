@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import compiler_process, registry
-from mdtensor.api.tuning.online import space_explorer
+from mdtensor.api.tuning.online import explorer_worker, space_explorer
 from mdtensor.api.tuning.online.online_search import Done
 from mdtensor.api.tuning.online.space_explorer import SpaceExplorer
 from mdtensor.lower.problem.problem import Problem
@@ -46,6 +47,12 @@ def begun(found: SpaceExplorer, owner: object) -> Done:
     return done(found.begin, owner, problem(), [(plain(problem()), 1.0)])
 
 
+def open_patient(payload: Any) -> Callable[[Any], Any]:
+    """An explorer that has as much time to plan as it takes."""
+    explorer_worker._PLANNING = 1e9
+    return explorer_worker.open_explorer(payload)
+
+
 def open_crashing(_: Any) -> Callable[[Any], Any]:
     """An explorer that takes its process with it."""
     return lambda _: os.kill(os.getpid(), signal.SIGSEGV)
@@ -56,7 +63,8 @@ def open_hanging(_: Any) -> Callable[[Any], Any]:
     return lambda _: time.sleep(600)
 
 
-def test_candidates_compute_what_they_should() -> None:
+def test_candidates_compute_what_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space_explorer, "EXPLORER", f"{__name__}:open_patient")
     found, owner = explorer(), object()
     one = begun(found, owner)
     other = done(found.next, owner, 1.0)
@@ -76,6 +84,7 @@ def test_the_end_of_its_process_ends_a_search(target: str, monkeypatch: pytest.M
 
 
 def test_one_computation_is_explored_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space_explorer, "_IDLE_S", math.inf)
     found, one, other = explorer(), object(), object()
     assert found.may_begin(one)
     assert not found.may_begin(other)

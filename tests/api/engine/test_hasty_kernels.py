@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,20 +19,15 @@ from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
-pytestmark = pytest.mark.process
-
 SHAPES = (7, 45, 33), (7, 33, 50)
 PRODUCTS = md_hom_from_einsum("bij,bjk->bik", tuple(TensorSpec.of(shape) for shape in SHAPES))
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Engine]:
-    """An engine whose cache is empty, and whose background compiles in this process."""
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine whose cache is empty."""
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("MDTENSOR_COMPILER_PROCESS", "0")
-    found = _engine()
-    yield found
-    found.settle(600)
+    return _engine()
 
 
 def _engine() -> Engine:

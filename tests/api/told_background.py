@@ -1,0 +1,37 @@
+"""Background work of tests: done when a test tells it to be, in the thread that tells."""
+
+from __future__ import annotations
+
+import contextvars
+import weakref
+from queue import SimpleQueue
+from typing import Any, ClassVar
+
+from mdtensor.api.engine.background_worker import Background, Work
+
+
+class ToldBackground(Background[Work]):
+    """A queue without a thread: `settle` does what waits, in order, and what that asks for."""
+
+    _made: ClassVar[weakref.WeakSet[ToldBackground[Any]]] = weakref.WeakSet()
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._made.add(self)
+
+    def _begin(self) -> None:
+        pass
+
+    def _is_settled(self) -> bool:
+        return not self._waiting
+
+    def settle(self, timeout: float) -> None:
+        while self._waiting and not self._closing.is_set():
+            # As in a thread of its own, nothing is set for the context.
+            contextvars.Context().run(self._work_on, self._asked.get())
+
+    @classmethod
+    def forget(cls) -> None:
+        """Nothing waits any more."""
+        for each in cls._made:
+            each._waiting, each._asked = {}, SimpleQueue()
