@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from tests import children
 from tests.hurried import at_once
 
 
@@ -94,17 +94,10 @@ def test_threads_call_while_others_tune_choose_devices_and_record() -> None:
 
 
 def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-        env={**os.environ, "MDTENSOR_CACHE_LIMIT": "0"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Exception ignored" not in done.stderr
-    return done.stdout
+    words = "-W", "ignore", "-c", textwrap.dedent(program)
+    end = children.run(*words, env={"MDTENSOR_CACHE_LIMIT": "0"})
+    assert "Exception ignored" not in end.err
+    return end.out
 
 
 @pytest.mark.process
@@ -127,55 +120,6 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     assert shown == "True True 0\n"
 
 
-@pytest.mark.campaign
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        pytest.param(
-            "mdtensor.api.engine.registry",
-            "open_device",
-            id="while another thread opens the device",
-        ),
-        pytest.param(
-            "mdtensor.api.engine.tiers",
-            "without_parts",
-            id="while another thread makes a structure's first kernel",
-        ),
-    ],
-)
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
-    where: str, name: str
-) -> None:
-    shown = run(f"""
-        import logging, os, signal, threading, time
-        import numpy as np
-        import mdtensor as mdt
-        import {where} as where
-        if {where!r}.endswith(".engine"):
-            mdt.einsum("ij->i", np.ones((3, 4)))  # on a device that is open
-        a = np.random.default_rng(0).random((30, 40))
-        is_inside, whole = threading.Event(), where.{name}
-        def slowly(*given, **options):
-            is_inside.set()
-            time.sleep(0.3)
-            return whole(*given, **options)
-        where.{name} = slowly
-        thread = threading.Thread(target=mdt.einsum, args=("ij,kj->ik", a, a))
-        thread.start()
-        is_inside.wait()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(200)
-            os._exit(0 if np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T) else 1)
-        _, status = os.waitpid(child, 0)
-        thread.join()
-        print(status)
-    """)
-    assert shown == "0\n"
-
-
 @pytest.mark.process
 def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> None:
     program = """
@@ -185,20 +129,12 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         print(np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T))
         print(np.allclose(mdt.reduce("ij->i", a, combine="max"), a.max(1)))
     """
-    places = {"XDG_CACHE_HOME": str(tmp_path), "MDTENSOR_CACHE_DIR": str(tmp_path / "mdtensor")}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error::RuntimeWarning", "-c", textwrap.dedent(program)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **places},
-        )
-        for _ in range(3)
-    ]
-    for each in started:
-        shown, trouble = each.communicate(timeout=250)
-        assert shown == "True\nTrue\n", trouble
+    places = {"XDG_CACHE_HOME": tmp_path, "MDTENSOR_CACHE_DIR": tmp_path / "mdtensor"}
+    words = "-W", "error::RuntimeWarning", "-c", textwrap.dedent(program)
+    with contextlib.ExitStack() as stack:
+        together = [stack.enter_context(children.started(*words, env=places)) for _ in range(3)]
+        for end in map(children.finished, together):
+            assert end.out == "True\nTrue\n", end.err
 
 
 @pytest.mark.campaign
