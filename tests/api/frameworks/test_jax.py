@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import _thread
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,8 +27,8 @@ from mdtensor.errors import (
     SubscriptError,
     TranslationError,
 )
+from tests import children
 
-ROOT = Path(__file__).parents[3]
 RANDOM = np.random.default_rng(11)
 # What JAX makes of an exception within a program.
 RAISED = (jax.errors.JaxRuntimeError, ValueError)
@@ -369,7 +366,4 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "jax", done.stderr
+    assert children.run("-c", program).out == "jax\n"

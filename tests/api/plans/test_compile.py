@@ -200,7 +200,7 @@ def test_a_plan_is_recorded_and_tuned() -> None:
         plan(A, B)
         plan(A, B, out=np.empty((7, 5), "f4"))
     assert [item.md_hom for item in seen] == list(plan.md_homs)
-    [report] = plan.tune(600, quiet=True, again=True, abort=evaluations(4))
+    [report] = plan.tune(3600, quiet=True, again=True, abort=evaluations(4))
     assert (report.label, report.trials > 0) == ("ij,jk->ik", True)
     np.testing.assert_allclose(plan(A, B), (A[:, :, None] + B).max(1))
     assert "schedule (from the store: tuned)" in plan.explain()

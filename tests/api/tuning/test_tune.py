@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -34,6 +32,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests import children
 from tests.api.short_searches import search_trials, search_until
 from tests.api.survival import kills
 from tests.targets import CPU
@@ -428,10 +427,7 @@ def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
     plan_of(37, 29, 41).tune(4, quiet=True)
     registry.forget()
-    done = subprocess.run(
-        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("tuned 0 ")
+    assert children.run("-c", SECOND_PROCESS).out.startswith("tuned 0 ")
 
 
 def test_killed_runs_lose_no_trial(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +30,7 @@ from mdtensor.api.tuning.online.time_account import Account
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem_key import problem_key
+from tests import children
 
 pytestmark = pytest.mark.process
 
@@ -357,12 +356,6 @@ with mdt.tuning("online"):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.parametrize(("how", "status"), [("ends", 0), ("raises", 3)])
 def test_forks_and_ends_of_processes_wait_for_nothing(how: str, status: int, tmp_path: Any) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, how],
-        env={**os.environ, "MDTENSOR_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=_LONGEST_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (status, "")
+    places = {"MDTENSOR_CACHE_DIR": str(tmp_path)}
+    end = children.run("-W", "ignore", "-c", PROGRAM, how, env=places, code=status)
+    assert end.err == ""
