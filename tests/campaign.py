@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -108,7 +107,7 @@ def run(command: Command) -> End:
         # Each process of pytest has a cache of its own.
         own = "" if command.arguments[:2] == ("-m", "pytest") else cache
         environment = {"MDTENSOR_CACHE_DIR": own} | dict(command.environment)
-        limit, to_one = command.hours * 3600, subprocess.STDOUT
+        limit, to_one = command.hours * 3600, children.STDOUT
         try:
             end = children.run(
                 *command.arguments, env=environment, limit_s=limit, code=None, stderr=to_one

@@ -1,7 +1,7 @@
 """Child processes of tests, each in a group of its own, with a limit and a traceback at its end.
 
-A child that exceeds its limit is told to abort, so that `faulthandler` shows where all its threads
-are, and its whole group is killed. What it said is never lost.
+A child that exceeds its limit is told to abort, as is what it began, so that `faulthandler` shows
+where all their threads are, and its whole group is killed. What it said is never lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIMIT_S = 250.0  # far beyond what any child of the tests takes on a busy machine
+STDOUT = subprocess.STDOUT  # of `stderr`: what goes there is `out`, too
+LIMIT_S = 150.0  # less than faulthandler_timeout of pytest, which says nothing of children
 _LAST_WORDS_S = 5.0
 
 
@@ -41,14 +42,14 @@ class Ended:
 @contextlib.contextmanager
 def started(
     *arguments: str | Path,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | Path] | None = None,
     cwd: Path = ROOT,
     **options: object,
 ) -> Iterator[subprocess.Popen[str]]:
     """`python ARGUMENTS…` with pipes of text; its group is killed at the end of the block.
 
     `env` is added to this process's environment; a variable of it that is empty is taken away.
-    Options are those of `subprocess.Popen`.
+    Options are those of `subprocess.Popen`: `executable` is another program than Python.
     """
     merged = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
     given = {name: value for name, value in merged.items() if value or name not in (env or {})}
@@ -78,7 +79,7 @@ def finished(child: subprocess.Popen[str], said: str = "", limit_s: float = LIMI
     try:
         out, err = child.communicate(said, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGABRT)
+        os.killpg(child.pid, signal.SIGABRT)
         try:
             out, err = child.communicate(timeout=_LAST_WORDS_S)
         except subprocess.TimeoutExpired:
@@ -93,7 +94,7 @@ def run(
     said: str = "",
     limit_s: float = LIMIT_S,
     code: int | None = 0,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | Path] | None = None,
     cwd: Path = ROOT,
     **options: object,
 ) -> Ended:

@@ -1,7 +1,8 @@
 """What every test runs under: a cache of its own, fixed examples, no GPU unless asked for.
 
-Tests that are not marked begin no processes: an audit hook refuses. What ran, and how long it took,
-is written to the file that MDTENSOR_TEST_OUTCOMES names, for `python -m tests.outcomes`.
+Tests that are not marked begin no processes, and none forks pytest: an audit hook refuses. What
+ran, and how long it took, is written to the file that MDTENSOR_TEST_OUTCOMES names, for
+`python -m tests.outcomes`.
 """
 
 from __future__ import annotations
@@ -134,14 +135,17 @@ def _hash(item: pytest.Item) -> bytes:
     return hashlib.sha256(item.nodeid.encode()).digest()
 
 
-_PROCESSES = {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_FORKS = {"os.fork", "os.forkpty"}
+_PROCESSES = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"}
 _MAY_BEGIN_PROCESSES = ("process", "campaign", "gpu", "gpus", "cross")
-_quiet_test = ""  # the one that is running, if it may begin no process
+_running, _is_quiet = "", False  # the test that is, and whether it may begin no process
 
 
 def _refuse_processes(event: str, _: object) -> None:
-    if event in _PROCESSES and _quiet_test:
-        raise AssertionError(f"{_quiet_test} begins a process ({event}): mark it `process`")
+    if event in _FORKS and _running:
+        raise AssertionError(f"{_running} forks pytest: let a program fork, by tests/children.py")
+    if event in _PROCESSES and _is_quiet:
+        raise AssertionError(f"{_running} begins a process ({event}): mark it `process`")
 
 
 sys.addaudithook(_refuse_processes)
@@ -149,14 +153,14 @@ sys.addaudithook(_refuse_processes)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    global _quiet_test
-    marked = any(map(item.get_closest_marker, _MAY_BEGIN_PROCESSES))
+    global _running, _is_quiet
+    _running = item.nodeid
     is_test = isinstance(item, pytest.Function)  # and no example of the documentation
-    _quiet_test = item.nodeid if is_test and not marked else ""
+    _is_quiet = is_test and not any(map(item.get_closest_marker, _MAY_BEGIN_PROCESSES))
     try:
         return (yield)
     finally:
-        _quiet_test = ""
+        _running, _is_quiet = "", False
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,8 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.errors import MdtensorError, SubscriptError, shown
+from tests import children
 from tests.counted import Counted
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -47,17 +43,10 @@ def test_a_store_that_cannot_be_used_is_told_where_the_user_called(tmp_path: Pat
     script.write_text(SCRIPT)
     closed = tmp_path / "closed"
     closed.write_text("no directory")
-    places = {"MDTENSOR_CACHE_DIR": str(closed / "cache"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | places,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=250,
-    )
-    assert f"{script}:4: StoreWarning: the store" in done.stderr
-    assert done.stderr.count("StoreWarning") == 1
+    places = {"MDTENSOR_CACHE_DIR": closed / "cache", "PYTHONPATH": children.ROOT}
+    said = children.run(script, env=places).err
+    assert f"{script}:4: StoreWarning: the store" in said
+    assert said.count("StoreWarning") == 1
 
 
 def test_a_long_text_is_shown_around_its_first_mark() -> None:

@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-ROOT = Path(__file__).parents[1]
+from tests import children
+from tests.children import ROOT
+
 # {} is a folder for what an example writes.
 ARGUMENTS = {
     "cnn_training.py": [],
@@ -39,15 +38,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 def run(name: str, folder: Path) -> str:
     arguments = [argument.format(folder) for argument in ARGUMENTS[name]]
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name), *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return children.run(f"examples/{name}", *arguments, env={"PYTHONPATH": ROOT}).out
 
 
 def test_every_example_is_run() -> None:
@@ -113,11 +104,5 @@ try:
 except ModuleNotFoundError as error:
     print(error, error.name)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout == "this example trains with torch: pip install torch torch\n"
+    said = children.run("-c", program).out
+    assert said == "this example trains with torch: pip install torch torch\n"

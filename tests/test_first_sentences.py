@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.first_sentences import by_folder, first_sentence, first_sentences
 
 ROOT = Path(__file__).parents[1]
@@ -50,19 +49,10 @@ def test_all_that_a_file_defines_has_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_folder_is_printed() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.first_sentences", "mdtensor/lower/ir"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = result.stdout.splitlines()
-    assert "mdtensor/lower/ir/" in lines
-    assert re.search(
-        r"^  index\.py:\d+ +Index +A sum of monomials", result.stdout, flags=re.MULTILINE
-    )
-    assert not re.search(r"^  \S+ +_", result.stdout, flags=re.MULTILINE)
+    end = children.run("-m", "tests.first_sentences", "mdtensor/lower/ir")
+    assert "mdtensor/lower/ir/" in end.lines
+    assert re.search(r"^  index\.py:\d+ +Index +A sum of monomials", end.out, flags=re.MULTILINE)
+    assert not re.search(r"^  \S+ +_", end.out, flags=re.MULTILINE)
 
 
 def test_no_first_sentence_is_a_riddle() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests import children
 
 pytestmark = pytest.mark.process
 
@@ -53,12 +51,4 @@ def test_what_is_handed_on_does_not_come_back(
         arguments=arguments,
         expected=expected or f"{replaced}({arguments})",
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-1000:]
+    children.run("-W", "ignore", "-c", program)

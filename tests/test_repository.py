@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
-import sysconfig
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -15,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import mdtensor
+from tests import children
+from tests.asked_of_machines import TESTS, begins_processes
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
@@ -24,56 +23,42 @@ MOST_LINES = 600
 MOST_MODULES = 20  # of a folder that is divided into rooms
 
 
-def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("lint-imports", path=sysconfig.get_path("scripts"))
-    assert program is not None
-    return subprocess.run(
-        [program, "--no-cache"], cwd=root, capture_output=True, text=True, check=False
-    )
+# Imports against the contracts of pyproject.toml, which `make check` asks about the sources.
+WRONG = {
+    "translate.wrong": "mdtensor.lower",
+    "autotune.wrong": "mdtensor.kernels",
+    "backends.wrong": "mdtensor.lower",
+    "kernels.wrong": "pyopencl",
+    "api.engine.wrong": "mdtensor.api.plans.plan",
+    "lower.problem.wrong": "mdtensor.lower.schedule",
+    "lower.ir.values": "mdtensor.lower.ir.statements",
+}
+FOLDERS_WITHOUT_A_PLACE = ("fresh", "api.fresh")
 
 
 @pytest.mark.process
-def test_imports_point_one_way() -> None:
-    result = lint_imports(ROOT)
-    assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("module", "line", "contract"),
-    [
-        ("translate/wrong.py", "import mdtensor.lower", "Imports point one way"),
-        ("autotune/wrong.py", "import mdtensor.kernels", "autotune measures"),
-        ("backends/wrong.py", "import mdtensor.lower", "backends see"),
-        ("kernels/wrong.py", "import pyopencl", "only backends and api"),
-        ("fresh/__init__.py", "", "Imports point one way"),
-        ("api/engine/wrong.py", "import mdtensor.api.plans.plan", "the command line sees plans"),
-        ("api/fresh/__init__.py", "", "the command line sees plans"),
-        ("lower/problem/wrong.py", "import mdtensor.lower.schedule", "emitters know"),
-        ("lower/ir/values.py", "import mdtensor.lower.ir.statements", "no folder, and no module"),
-    ],
-)
-def test_an_import_against_the_direction_is_found(
-    tmp_path: Path, module: str, line: str, contract: str
-) -> None:
+def test_imports_against_the_direction_are_found(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "mdtensor", tmp_path / "mdtensor")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    path = tmp_path / "mdtensor" / module
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(line + "\n", encoding="utf-8")
-    result = lint_imports(tmp_path)
-    assert result.returncode != 0
-    assert re.search(rf"^{contract}.* BROKEN\b", result.stdout, flags=re.MULTILINE), result.stdout
+    for folder in FOLDERS_WITHOUT_A_PLACE:
+        path = tmp_path / "mdtensor" / folder.replace(".", "/") / "__init__.py"
+        path.parent.mkdir()
+        path.touch()
+    for module, imported in WRONG.items():
+        path = tmp_path / "mdtensor" / f"{module.replace('.', '/')}.py"
+        path.write_text(f"import {imported}\n", encoding="utf-8")
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    end = children.run("-c", program, "--no-cache", cwd=tmp_path, code=1)
+    told = {line.removeprefix("-").strip() for line in end.lines}
+    assert told >= {f"mdtensor.{folder}" for folder in FOLDERS_WITHOUT_A_PLACE}
+    assert told >= {f"mdtensor.{module} -> {imported} (l.1)" for module, imported in WRONG.items()}
+    assert ".values -> .statements (1 import)" in told  # in a circle, too
 
 
 @pytest.mark.process
 def test_import_loads_no_device_library() -> None:
     program = "import sys; from mdtensor import *; print(*sys.modules)"
-    result = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    loaded = {name.partition(".")[0] for name in result.stdout.split()}
+    loaded = {name.partition(".")[0] for name in children.run("-c", program).out.split()}
     assert "mdtensor" in loaded
     assert not loaded & LOADED_WHEN_NEEDED
 
@@ -153,14 +138,8 @@ def pythons(*folders: Path) -> list[Path]:
         (tools / name).unlink(missing_ok=True)
         (tools / name).symlink_to(place)
     path = os.pathsep.join(map(str, (*folders, tools)))
-    done = subprocess.run(
-        [bash, ROOT / ".ci" / "pythons"],
-        env={"PATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [Path(line) for line in done.stdout.splitlines()]
+    end = children.run(ROOT / ".ci" / "pythons", executable=bash, env={"PATH": path})
+    return list(map(Path, end.lines))
 
 
 @pytest.mark.process
@@ -175,6 +154,29 @@ def test_the_oldest_and_the_newest_python_run_all_checks(tmp_path: Path) -> None
     (far / "python3.9").chmod(0o755)
     assert pythons(near, far) == [oldest, newest]
     assert pythons(far) == [oldest, oldest]
+
+
+# What begins processes by itself, and why not by tests/children.py.
+BEGIN_PROCESSES = {
+    "tests/children.py": "all others do by it",
+    "tests/workers.py": "reads what many workers say as they say it",
+    "tests/api/survival/programs.py": "tells a process that hangs from one that others hinder",
+    "tests/cross/emulator.py": "speaks with an emulator in bytes",
+    "tests/lower/check_schedules.py": "spreads cases over a pool",
+    "tests/lower/fuzz_cuda.py": "spreads cases over a pool, and runs those that it lost alone",
+}
+
+
+def test_children_of_tests_begin_in_one_file() -> None:
+    found = {
+        str(path.relative_to(ROOT)): by
+        for path in TESTS
+        if (by := begins_processes(path.read_text(encoding="utf-8")))
+    }
+    assert {name: by for name, by in found.items() if name not in BEGIN_PROCESSES} == {}
+    assert found.keys() == BEGIN_PROCESSES.keys()
+    program = "import os, subprocess; os.fork(); 'import multiprocessing'"
+    assert begins_processes(program) == {"os.fork", "subprocess"}
 
 
 # Security releases brought these to minor versions of Python, whose first releases lack them.
@@ -245,13 +247,52 @@ def test_what_needs_more_runs_where_it_is_asked_for_and_a_missing_gpu_fails_it(
         "@pytest.mark.cross\ndef test_emulated(): pass\n",
         encoding="utf-8",
     )
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MDTENSOR_TEST_GPU")}
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", *options],
-        cwd=tmp_path,
-        env=environment | {"CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert outcome in result.stdout.splitlines()[-1], result.stdout
+    none = {"MDTENSOR_TEST_GPU": "", "MDTENSOR_TEST_GPUS": "", "CUDA_VISIBLE_DEVICES": "-1"}
+    end = children.run("-m", "pytest", *options, cwd=tmp_path, env=none, code=None)
+    assert outcome in end.lines[-1], end.out
+
+
+BEGINNERS = """
+import os, subprocess, sys
+import pytest
+
+def test_plain():
+    subprocess.run([sys.executable, "-c", ""])
+
+@pytest.mark.process
+def test_marked():
+    subprocess.run([sys.executable, "-c", ""])
+
+def forks():
+    if os.fork() == 0:
+        os._exit(0)
+
+def test_fork():
+    forks()
+
+@pytest.mark.process
+def test_marked_fork():
+    forks()
+
+@pytest.mark.campaign
+def test_fork_in_a_campaign():
+    forks()
+"""
+
+
+@pytest.mark.process
+def test_no_test_begins_a_process_unmarked_or_forks_pytest(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    markers = "[pytest]\nmarkers =\n  process\n  campaign\n"
+    (tmp_path / "pytest.ini").write_text(markers, encoding="utf-8")
+    (tmp_path / "test_beginners.py").write_text(BEGINNERS, encoding="utf-8")
+    end = children.run("-m", "pytest", cwd=tmp_path, code=1)
+    assert "4 failed, 1 passed" in end.lines[-1], end.out
+    said = re.findall(r"^E +AssertionError: test_beginners.py::test_(.*)$", end.out, re.MULTILINE)
+    assert said == [
+        "plain begins a process (subprocess.Popen): mark it `process`",
+        *(
+            f"{name} forks pytest: let a program fork, by tests/children.py"
+            for name in ("fork", "marked_fork", "fork_in_a_campaign")
+        ),
+    ]

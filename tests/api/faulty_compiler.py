@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,8 @@ def open_hanging(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str
     """A compiler that never ends."""
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(60)
-        return {}
+        print("hangs", flush=True)
+        return threading.Event().wait() or {}
 
     return handle
 

@@ -24,7 +24,6 @@ import os
 import random
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -40,6 +39,7 @@ import numpy as np
 
 import mdtensor as mdt
 from mdtensor.errors import MdtensorError, shown
+from tests import children
 from tests.api.malformed import calls, odd
 from tests.api.malformed.calls import Call
 from tests.api.malformed.watches import Compilations, FullCollections
@@ -340,20 +340,20 @@ def run(seed: int, count: int, *, verbose: bool = False) -> Report:
     """Calls in worker processes: one that crashes or hangs fails, and the next ones go on."""
     report, number, begun = Report(), 0, time.monotonic()
     while number < count:
-        command = [sys.executable, "-m", "tests.api.fuzz_malformed", "--work", str(number)]
-        command += ["--seed", str(seed), "--count", str(count)]
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert worker.stdout is not None
-        for line in worker.stdout:
-            found = Outcome(**json.loads(line))
-            report.add(f"{seed}/{number}", found)
-            if verbose and found.kind in FAILED:
-                print(f"{seed}/{number}: {report.failures[f'{seed}/{number}']}", flush=True)
-            number += 1
-            if verbose and number % 1000 == 0:
-                rate = number / (time.monotonic() - begun)
-                print(f"{number}: {len(report.failures)} failed, {rate:.0f}/s", flush=True)
-        if worker.wait():
+        words = "-m", "tests.api.fuzz_malformed", "--work", number, "--seed", seed, "--count", count
+        with children.started(*map(str, words), stdin=None, stderr=None) as worker:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                found = Outcome(**json.loads(line))
+                report.add(f"{seed}/{number}", found)
+                if verbose and found.kind in FAILED:
+                    print(f"{seed}/{number}: {report.failures[f'{seed}/{number}']}", flush=True)
+                number += 1
+                if verbose and number % 1000 == 0:
+                    rate = number / (time.monotonic() - begun)
+                    print(f"{number}: {len(report.failures)} failed, {rate:.0f}/s", flush=True)
+            worker.wait()
+        if worker.returncode:
             words = f"the process ended with {worker.returncode}"
             if verbose:
                 print(f"{seed}/{number}: {words}", flush=True)

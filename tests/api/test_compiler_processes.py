@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.ends import ends, is_running
 
 pytestmark = pytest.mark.process
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 HEAD = """
-    import faulthandler, os, signal, sys, threading, time
+    import os, signal, sys, threading, time
     import numpy as np
     import mdtensor as mdt
     import mdtensor.api.engine.compiler_process as compilers
@@ -43,26 +38,22 @@ HEAD = """
     def is_right(program):
         program(a, a, result := np.empty_like(a))
         return np.allclose(result, a @ a, rtol=1e-4)
+    def until_it_hangs(apart):
+        worker = None
+        while worker is None or worker._child is None or "hangs" not in worker._child.stderr:
+            time.sleep(0.01)
+            worker = apart._worker
 """
 
 
-def begun(program: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(program)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
+def words(program: str) -> tuple[str, ...]:
+    return "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(program)
 
 
 def shown(program: str, status: int = 0) -> str:
-    process = begun(program)
-    out, trouble = process.communicate(timeout=250)
-    assert process.returncode == status, trouble
-    assert "Exception ignored" not in trouble
-    assert "Timeout (" not in trouble, trouble  # where a child stood that did not end
-    return out
+    end = children.run(*words(program), code=status)
+    assert "Exception ignored" not in end.err
+    return end.out
 
 
 def test_a_process_that_ends_in_the_middle_is_the_last_one() -> None:
@@ -101,9 +92,7 @@ HANGING = """
     compilers.COMPILER = "tests.api.faulty_compiler:open_hanging"
     served = threading.Thread(target=lambda: apart.compile(source), daemon=True)
     served.start()
-    while apart._worker is None or apart._worker.pid is None:
-        time.sleep(0.01)
-    time.sleep(0.5)
+    until_it_hangs(apart)
     print(apart._worker.pid, flush=True)
 """
 
@@ -111,30 +100,26 @@ HANGING = """
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_no_compiler_outlives_a_process_that_is_killed(number: signal.Signals) -> None:
-    process = begun(HANGING + "    time.sleep(200)\n")
-    assert process.stdout is not None
-    pid = int(process.stdout.readline())
-    assert is_running(pid)
-    process.send_signal(number)
-    process.communicate(timeout=60)
-    assert ends(pid)
+    with children.started(*words(HANGING + "    served.join()\n")) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert is_running(pid)
+        process.send_signal(number)
+        assert children.finished(process).code == -number
+        assert ends(pid)
 
 
-def test_a_process_ends_at_once_while_something_compiles() -> None:
+def test_a_process_ends_while_something_compiles_without_an_end() -> None:
     out = shown("""
         compilers.COMPILER = "tests.api.faulty_compiler:open_hanging"
         import mdtensor.api.engine.cpu_tier as improvement
         improvement.WORTH_OWN_KERNEL = improvement.WORTH_COMPILING = 0.0
         engine.untuned(problem)
         apart = engine.tiers.apart
-        while apart._worker is None or apart._worker.pid is None:
-            time.sleep(0.01)
-        time.sleep(0.5)
-        print(apart._worker.pid, time.time(), flush=True)
+        until_it_hangs(apart)
+        print(apart._worker.pid, flush=True)
     """)
-    pid, began = out.split()
-    assert time.time() - float(began) < 9, "a compilation was waited for"
-    assert not is_running(int(pid))
+    assert ends(int(out))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -18,6 +14,7 @@ from mdtensor.backends.llvm import llvm_device
 from mdtensor.backends.protocol import Device
 from mdtensor.backends.select import Found, open_device
 from mdtensor.errors import NoDeviceError
+from tests import children
 
 pytestmark = pytest.mark.usefixtures("device_chosen_here")
 
@@ -63,10 +60,7 @@ def test_llvm_computes_and_others_for_those_who_name_them(monkeypatch: pytest.Mo
 @pytest.mark.process
 def test_the_default_loads_no_opencl() -> None:
     program = "import sys, mdtensor; mdtensor.device(); print('pyopencl' in sys.modules)"
-    environment = {k: v for k, v in os.environ.items() if k != select.VARIABLE}
-    command = [sys.executable, "-c", program]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert answer.stdout == "False\n"
+    assert children.run("-c", program, env={select.VARIABLE: ""}).out == "False\n"
 
 
 @pytest.mark.parametrize(

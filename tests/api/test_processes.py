@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
+from tests import children
 from tests.api import stand_in_bench
 from tests.counted import Counted
 from tests.hurried import at_once
@@ -103,17 +103,10 @@ def test_threads_call_while_others_tune_choose_devices_and_record(
 
 
 def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-        env={**os.environ, "MDTENSOR_CACHE_LIMIT": "0"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Exception ignored" not in done.stderr
-    return done.stdout
+    words = "-W", "ignore", "-c", textwrap.dedent(program)
+    end = children.run(*words, env={"MDTENSOR_CACHE_LIMIT": "0"})
+    assert "Exception ignored" not in end.err
+    return end.out
 
 
 @pytest.mark.process
@@ -195,20 +188,12 @@ def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> No
         print(np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T))
         print(np.allclose(mdt.reduce("ij->i", a, combine="max"), a.max(1)))
     """
-    places = {"XDG_CACHE_HOME": str(tmp_path), "MDTENSOR_CACHE_DIR": str(tmp_path / "mdtensor")}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error::RuntimeWarning", "-c", textwrap.dedent(program)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **places},
-        )
-        for _ in range(3)
-    ]
-    for each in started:
-        shown, trouble = each.communicate(timeout=250)
-        assert shown == "True\nTrue\n", trouble
+    places = {"XDG_CACHE_HOME": tmp_path, "MDTENSOR_CACHE_DIR": tmp_path / "mdtensor"}
+    words = "-W", "error::RuntimeWarning", "-c", textwrap.dedent(program)
+    with contextlib.ExitStack() as stack:
+        together = [stack.enter_context(children.started(*words, env=places)) for _ in range(3)]
+        for end in map(children.finished, together):
+            assert end.out == "True\nTrue\n", end.err
 
 
 A = np.random.default_rng(0).random((900, 12))

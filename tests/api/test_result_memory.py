@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import pickle
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +15,7 @@ import mdtensor as mdt
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.memory_pool import POOLED
 from mdtensor.errors import DTypeError, MemoryLimitError
+from tests import children
 
 LARGE = 1 << 20  # elements
 
@@ -31,10 +30,9 @@ def empty_pool() -> Any:
 
 def run(script: str, *, code: int = 0) -> str:
     """What a program of its own prints; nothing goes to its errors."""
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
-    assert (done.returncode, done.stderr) == (code, "")
-    return done.stdout
+    end = children.run("-W", "ignore", "-c", script, code=code)
+    assert end.err == ""
+    return end.out
 
 
 def test_results_of_calls_are_recycled() -> None:

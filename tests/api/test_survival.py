@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.api.survival import crowd, damage, exits, forks, programs
 from tests.api.survival.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A cache, and the number of its trials."""
+    cache = tmp_path_factory.mktemp("whole") / "cache"
+    return cache, damage.made(cache)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", damage.WAYS)
+def test_damaged_programs_are_survived(way: str, whole: tuple[Path, int], tmp_path: Path) -> None:
+    cache, trials = whole
+    shutil.copytree(cache, tmp_path / "cache")
+    assert damage.read_where_all_programs_are(way, tmp_path / "cache", trials) == ""
 
 
 @pytest.mark.campaign
@@ -17,6 +33,7 @@ from tests.api.survival.__main__ import main
     ids=["forks", "exits", "crowd", "damage"],
 )
 def test_what_processes_survive(campaign, tries: int, tmp_path: Path) -> None:
+    """At random moments: tests/test_forks.py has those that a program can be told."""
     assert list(campaign.survived(tries, 0, tmp_path)) == [""] * tries
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import children
+
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[2]
 TRACER = "names = []\nadd = names.append\n"
 OLD_TRACER = "names = ['has no list that can be added to']\n"
 SKIPPED = "['mdtensor', 'pyopencl', 'cupy']"
@@ -68,13 +67,8 @@ for name, call in calls.items():
 
 
 def said_by(program: str, *paths: Path) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*paths, ROOT)))}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    places = os.pathsep.join(map(str, (*paths, children.ROOT)))
+    return children.run("-c", program, env={"PYTHONPATH": places}).out.strip()
 
 
 @pytest.fixture

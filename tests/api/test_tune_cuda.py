@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from mdtensor.backends.cuda.cuda_comparison import CudaComparison
 from mdtensor.backends.cuda.cupy_device import open_device
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from tests import children
 
 pytestmark = pytest.mark.gpu
 
@@ -64,10 +63,7 @@ def test_a_winner_is_found_and_a_second_process_has_it(own_store: Store, cupy: A
     for _ in range(2):
         plan(a, b, out=out)
     np.testing.assert_allclose(out.get(), left @ right, rtol=1e-4)
-    done = subprocess.run(
-        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["tuned", "0", "200.0"]
+    assert children.run("-c", SECOND_PROCESS).out.split() == ["tuned", "0", "200.0"]
 
 
 def test_recorded_calls_are_tuned_for_the_arrays_that_they_had(own_store: Store, cupy: Any) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import children
 
 pytestmark = pytest.mark.process
 
@@ -92,18 +91,8 @@ def test_first_call(name):
 def test_no_first_call_fails_where_warnings_are_errors(tmp_path: Path) -> None:
     (tmp_path / "test_calls.py").write_text(CALLS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    environment = {**os.environ, "MDTENSOR_CACHE_DIR": str(tmp_path / "cache")}
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
-    assert "20 passed" in ran.stdout
-    assert "warning" not in ran.stdout
+    places = {"MDTENSOR_CACHE_DIR": tmp_path / "cache", "PYTHONPATH": children.ROOT}
+    words = "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."
+    end = children.run(*words, cwd=tmp_path, env=places)
+    assert "20 passed" in end.out
+    assert "warning" not in end.out

@@ -1,8 +1,6 @@
 """What a search shows while it runs."""
 
 import io
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ from mdtensor.autotune.search.search import search
 from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.lower.schedule.parameter import Parameter
+from tests import children
 
 
 class Terminal(io.StringIO):
@@ -118,7 +117,7 @@ def test_rich_is_imported_only_for_a_terminal():
         "with Progress(budget_s=1, stream=io.StringIO()): pass\n"
         "assert not any(name.split('.')[0] == 'rich' for name in sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    children.run("-c", code)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """The store under processes that are killed at any moment, and under many at once."""
 
+import contextlib
 import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 import warnings
 
@@ -48,14 +47,9 @@ for at in range(int(sys.argv[3])):
 """
 
 
-def started(script, *arguments, **options):
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
-
-
 def killed_at_some_moment(path, rng):
     """Start a writer, kill it at a moment of its work; the last row that it announced."""
-    with started(WRITER, path) as writer:
+    with children.started("-c", WRITER, path) as writer:
         first = writer.stdout.readline()
         assert first, "the writer died by itself"
         time.sleep(rng.uniform(0, 0.02))
@@ -93,7 +87,7 @@ def test_a_kill_while_the_store_is_created_leaves_one_that_opens(tmp_path):
     rng = random.Random(11)
     for at in range(10):
         path = tmp_path / f"{at}.sqlite3"
-        with started(WRITER, path) as writer:
+        with children.started("-c", WRITER, path) as writer:
             while not path.exists() and writer.poll() is None:
                 time.sleep(0.0005)
             time.sleep(rng.uniform(0, 0.004))
@@ -176,17 +170,18 @@ def test_processes_share_a_store_without_errors_or_lost_rows(tmp_path, members):
     """They wait for each other by the clock."""
     path = tmp_path / "a.sqlite3"
     rounds = 10
-    processes = [
-        started(MEMBER, path, f"e{at}", rounds, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-        for at in range(members)
-    ]
-    # All begin at once, and race to create the file.
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        _, errors = process.communicate(timeout=250)
-        assert process.returncode == 0, errors
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(children.started("-c", MEMBER, path, f"e{at}", str(rounds)))
+            for at in range(members)
+        ]
+        # All begin at once, and race to create the file.
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in processes:
+            end = children.finished(process)
+            assert end.code == 0, end.err
     with Store.open(path) as store:
         counts = {entry.environment: entry.trials for entry in store.ls()}
         assert counts == {"shared": 0, **{f"e{at}": 5 * rounds for at in range(members)}}
@@ -208,6 +203,4 @@ def test_a_second_store_of_a_process_takes_no_locks_from_the_first(tmp_path):
     with Store.open(path) as first, Store.open(path):
         for count in range(1, 4):
             first.record_trial("p", "e", {"tile": count}, Trial("ok", 1e-6))
-            words = [sys.executable, "-c", OTHER, str(path)]
-            said = subprocess.run(words, capture_output=True, text=True, check=True)
-            assert said.stdout == f"{count}\n"
+            assert children.run("-c", OTHER, path).out == f"{count}\n"

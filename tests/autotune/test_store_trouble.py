@@ -2,8 +2,6 @@
 
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 import warnings
 from contextlib import closing
@@ -18,6 +16,7 @@ from mdtensor.autotune.store.files_backend import FilesShelf, is_on_network
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError, StoreWarning
+from tests import children
 
 PROBLEM, HERE = "md_hom[i:64](mul)", "cpu-1"
 
@@ -96,13 +95,11 @@ print(len(store.trials("p", "e")))
 
 @pytest.mark.process
 def test_a_full_disk_gives_a_store_in_memory_and_one_warning(tmp_path):
-    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a.sqlite3")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    in_memory = int(children.run("-c", FULL_DISK, tmp_path / "a.sqlite3").out)
     with Store.open(tmp_path / "a.sqlite3") as store:
         on_disk = len(store.trials("p", "e"))
-    assert 0 < int(done.stdout) < 300
-    assert on_disk + int(done.stdout) == 300
+    assert 0 < in_memory < 300
+    assert on_disk + in_memory == 300
 
 
 @pytest.mark.parametrize("damage", ["not a database", "pages"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from bench.gpu_all import do, known_tasks, measured, merge, pack, task_file
 from bench.gpu_plan import Task, rows_file
 from bench.gpu_tasks import FRONTS, KINDS, TENSOR_CASES, TESTS, UNSEARCHED, log_of
 from bench.results import CaseResult, Measurement, Run, read, write
+from tests import children
 
 
 def python(stem: str, code: str, seconds: float = 1.0) -> Task:
@@ -204,10 +204,8 @@ def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
 @pytest.mark.process
 def test_checks_of_front_ends_leave_out_what_is_of_processors() -> None:
     files = ("tests/api/frontends/test_convolution.py", "tests/api/test_einsum_affine.py")
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.api.on_cupy"]
-    said = subprocess.run(
-        [*command, *files], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    words = "-m", "pytest", "-q", "--collect-only", "-p", "tests.api.on_cupy"
+    said = children.run(*words, *files).out
     assert "(2 deselected)" in said
     assert "::test_peak_memory" not in said
     assert "::test_a_plan\n" not in said

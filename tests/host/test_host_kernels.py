@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from mdtensor.errors import (
     ShapeError,
 )
 from mdtensor.host import Device
+from tests import children
 
 SUMS = """
 kernel void sums(global float* result, global const float* input, int N)
@@ -276,57 +274,47 @@ def test_local_memory_is_declared_in_the_kernel() -> None:
         host.kernel(text)(1)(64, host.write(host.empty(1)))
 
 
-def ends(program: str) -> subprocess.CompletedProcess[str]:
-    text = textwrap.dedent(program)
-    return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 LONG = """
-    import numpy as np, threading
-    from mdtensor import host
-    text = '''kernel void long_one(global float* x) {
-        float a = x[0];
-        for (long n = 0; n < 30000000; ++n) a = a * 0.5f + x[n & 1];
-        x[0] = a; }'''
-    x = host.buffer(np.ones(4, "f4"))
-    k = host.kernel(text)
+import numpy as np, threading
+from mdtensor import host
+text = '''kernel void long_one(global float* x) {
+    float a = x[0];
+    for (long n = 0; n < 30000000; ++n) a = a * 0.5f + x[n & 1];
+    x[0] = a; }'''
+x = host.buffer(np.ones(4, "f4"))
+k = host.kernel(text)
 """
 
 
 @pytest.mark.process
 def test_a_process_ends_while_a_kernel_runs() -> None:
-    done = ends(LONG + "    k(1)(host.read_write(x))\n    del x")
-    assert (done.returncode, done.stderr) == (0, "")
+    program = LONG + "k(1)(host.read_write(x))\ndel x"
+    assert children.run("-c", program).err == ""
 
 
 @pytest.mark.process
 def test_a_process_ends_while_a_daemon_waits() -> None:
-    done = ends(
-        LONG
-        + """
-    k(1)(host.read_write(x))
-    threading.Thread(target=x.numpy, daemon=True).start()
-    """
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    program = """
+k(1)(host.read_write(x))
+threading.Thread(target=x.numpy, daemon=True).start()
+"""
+    assert children.run("-c", LONG + program).err == ""
 
 
 @pytest.mark.process
 def test_commands_that_nobody_waits_for_are_done_before_a_process_ends() -> None:
     """A daemon thread that holds the buffer keeps its queue from being released before."""
     begin = """
-        import atexit
-        commands = []
-        atexit.register(lambda: print(commands[-1].is_done()))  # and so last
-    """
+import atexit
+commands = []
+atexit.register(lambda: print(commands[-1].is_done()))  # and so last
+"""
     held = """
-        from mdtensor.host.host_devices import Command
-        made = Command.__init__
-        Command.__init__ = lambda self, *given: (made(self, *given), commands.append(self))[0]
-        k(1)(host.read_write(x))
-        threading.Thread(target=lambda x=x: threading.Event().wait(), daemon=True).start()
-    """
-    done = ends(textwrap.dedent(begin) + textwrap.dedent(LONG) + textwrap.dedent(held))
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "True\n")
+from mdtensor.host.host_devices import Command
+made = Command.__init__
+Command.__init__ = lambda self, *given: (made(self, *given), commands.append(self))[0]
+k(1)(host.read_write(x))
+threading.Thread(target=lambda x=x: threading.Event().wait(), daemon=True).start()
+"""
+    end = children.run("-c", begin + LONG + held)
+    assert (end.err, end.out) == ("", "True\n")

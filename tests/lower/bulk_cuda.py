@@ -7,11 +7,12 @@ ended if it hangs: warps that wait for a signal that nobody sends wait for ever.
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from tests import children
 
 RUNS = 3
 SECONDS = 60
@@ -84,13 +85,12 @@ def check(name: str) -> float:
 
 def outcome(name: str) -> tuple[str, bool, str]:
     """The name of a case, whether it is right, and what its process said."""
-    command = [sys.executable, "-m", "tests.lower.bulk_cuda", name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        end = children.run("-m", "tests.lower.bulk_cuda", name, limit_s=SECONDS, code=None)
+    except children.ChildError:
         return name, False, "hangs"
-    lines = (done.stdout + done.stderr).strip().splitlines() or [""]
-    return name, done.returncode == 0, lines[-1]
+    lines = (end.out + end.err).strip().splitlines() or [""]
+    return name, end.code == 0, lines[-1]
 
 
 def main() -> int:

@@ -6,13 +6,11 @@ Further arguments go to pytest. Ends with the statistics of calls and with pytes
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests import children
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +69,26 @@ SUITES = {
 }
 
 
-def run(suite: str, *arguments: str, reference: bool = False) -> subprocess.CompletedProcess[str]:
+def run(suite: str, *arguments: str, reference: bool = False) -> children.Ended:
     """Run a suite in a process of its own, under pytest's defaults."""
     # NumPy tests a dot product on 17 GB where these are free; other tests run beside it.
-    environment = os.environ | {"MDTENSOR_SUITE": suite, "NPY_AVAILABLE_MEM": "4GB"}
+    environment = {"MDTENSOR_SUITE": suite, "NPY_AVAILABLE_MEM": "4GB"}
     if reference:
         environment["MDTENSOR_SUITE_EXECUTOR"] = "reference"
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", f"tests.suites.{SUITES[suite].plugin}"),
-            *("-p", "no:cacheprovider", "-p", "no:benchmark"),
-            *("-c", str(Path(__file__).with_name("pytest.ini"))),
-            *("--pyargs", *SUITES[suite].tests, *arguments),
-        ],
-        cwd=ROOT,
+    return children.run(
+        *("-m", "pytest", "-q", "-p", f"tests.suites.{SUITES[suite].plugin}"),
+        *("-p", "no:cacheprovider", "-p", "no:benchmark"),
+        *("-c", Path(__file__).with_name("pytest.ini")),
+        *("--pyargs", *SUITES[suite].tests, *arguments),
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+        limit_s=3600,
+        code=None,
+        stderr=children.STDOUT,
     )
 
 
 if __name__ == "__main__":
     options = [argument for argument in sys.argv[2:] if argument != "--reference"]
     result = run(sys.argv[1], *options, reference="--reference" in sys.argv)
-    print(result.stdout)
-    sys.exit(result.returncode)
+    print(result.out)
+    sys.exit(result.code)

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from mdtensor.api.engine import fused_calls, registry
 from mdtensor.directive import add, cc, f_mul, fp64, inp_view, md_hom, mdh, out_view, pw
 from mdtensor.errors import ArgumentError, SubscriptError
 from mdtensor.stage_timer import STAGES, stage
+from tests import children
 
 A, B = np.ones((6, 7)), np.ones((7, 5))
 
@@ -258,17 +258,11 @@ def test_stages_have_the_work_of_a_first_call(
     assert 0.8 * done <= stages <= done
 
 
-def run(code: str, folder: Path, **variables: object) -> str:
+def run(code: str, folder: Path, **variables: str | Path) -> str:
     """What a new process prints, to standard output or standard error."""
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],  # forks beside threads
-        capture_output=True,
-        text=True,
-        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
-        cwd=folder,
-        check=True,
-    )
-    return found.stdout + found.stderr
+    words = "-W", "ignore::DeprecationWarning", "-c", code  # forks beside threads
+    end = children.run(*words, env=variables, cwd=folder)
+    return end.out + end.err
 
 
 FORKING = """
@@ -285,7 +279,7 @@ os.wait()
 @pytest.mark.process
 def test_a_fork_tells_its_own_calls(tmp_path: Path) -> None:
     code = FORKING.format(child="mdt.einsum('ij->i', np.ones((3, 4)))")
-    lines = run(code, tmp_path, MDTENSOR_TRACE=1).splitlines()
+    lines = run(code, tmp_path, MDTENSOR_TRACE="1").splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == [
         *("call", "einsum"),
         *("call", "reduce"),
@@ -335,17 +329,7 @@ def test_another_process_compiles_nothing(tmp_path: Path) -> None:
         "with mdt.trace() as t: mdt.einsum('ij,jk->ki', np.ones((6, 7)), np.ones((7, 5)))\n"
         "print(*[s.stage for s in t.calls[0].spans])"
     )
-    environment = {**os.environ, "MDTENSOR_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=True,
-        ).stdout.split()
-        for _ in range(2)
-    ]
+    runs = [run(code, tmp_path, MDTENSOR_CACHE_DIR=tmp_path).split() for _ in range(2)]
     assert "compile" in runs[0]
     assert "compile" not in runs[1]
     assert {"translate", "choose", "lower", "render", "run"} <= {*runs[0]}
@@ -397,21 +381,11 @@ def test_save_takes_a_path() -> None:
 @pytest.mark.parametrize("said", ["1", "x.json", "yes"])
 def test_the_variable_traces_a_process(said: str, tmp_path: Path) -> None:
     code = "import mdtensor as mdt; mdt.einsum('i,i->', [1.0], [2.0])"
-    environment = {**os.environ, "MDTENSOR_TRACE": said}
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=tmp_path,
-        check=False,
-    )
+    code_at_end = 1 if said == "yes" else 0
+    end = children.run("-c", code, env={"MDTENSOR_TRACE": said}, cwd=tmp_path, code=code_at_end)
     if said == "yes":
-        assert found.returncode == 1
-        assert "MDTENSOR_TRACE is 'yes'" in found.stderr
-        return
-    assert found.returncode == 0, found.stderr
-    if said == "1":
-        assert "einsum" in found.stderr
+        assert "MDTENSOR_TRACE is 'yes'" in end.err
+    elif said == "1":
+        assert "einsum" in end.err
     else:
         assert json.loads((tmp_path / said).read_text(encoding="utf-8"))["traceEvents"]

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +20,7 @@ from mdtensor.autotune.trial import Trial
 from mdtensor.backends.host.binary_cache import Files, folder_of_kept
 from mdtensor.errors import NoDeviceError
 from mdtensor.lower.schedule.schedule import Schedule
+from tests import children
 from tests.api import stand_in_bench
 
 PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
@@ -73,13 +72,11 @@ def test_help_needs_nothing_heavy() -> None:
         "try: main()\n"
         "finally: print(*{name.partition('.')[0] for name in sys.modules})"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    *usage, loaded = result.stdout.splitlines()
+    end = children.run("-c", program)
+    *usage, loaded = end.lines
     assert usage[0] == "Usage: mdtensor [OPTIONS] COMMAND [ARGS]..."
     for command in ("devices", "tune", "cache", "explain", "bench", "demo"):
-        assert f"\n  {command} " in result.stdout
+        assert f"\n  {command} " in end.out
     assert not {"numpy", "rich", "pyopencl", "cupy", "sqlite3", "opt_einsum"} & {*loaded.split()}
 
 
@@ -89,8 +86,8 @@ def test_the_version_is_told() -> None:
 
 @pytest.mark.process
 def test_the_module_is_the_program() -> None:
-    call = [sys.executable, "-m", "mdtensor", "--version"]
-    assert subprocess.check_output(call, text=True) == f"mdtensor {mdtensor.__version__}\n"
+    said = children.run("-m", "mdtensor", "--version").out
+    assert said == f"mdtensor {mdtensor.__version__}\n"
 
 
 def test_what_is_too_large_is_no_traceback() -> None:
@@ -111,18 +108,13 @@ def test_an_empty_result_is_explained() -> None:
 @pytest.mark.process
 def test_a_device_that_is_not_there_is_named() -> None:
     program = "from mdtensor.api.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "explain", "ij->i", "3,4"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "MDTENSOR_DEVICE": "abacus"},
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("NoDeviceError: no device for numpy arrays is called 'abacus'")
+    words = "-c", program, "explain", "ij->i", "3,4"
+    end = children.run(*words, env={"MDTENSOR_DEVICE": "abacus"}, code=1)
+    assert end.out == ""
+    assert end.err.startswith("NoDeviceError: no device for numpy arrays is called 'abacus'")
     assert (
         "\n  hint: name a part of one of these, by mdtensor.device(…), --device or"
-        " MDTENSOR_DEVICE\n" in done.stderr
+        " MDTENSOR_DEVICE\n" in end.err
     )
 
 
@@ -313,7 +305,7 @@ def test_tune_reads_a_file(cache: Path, tmp_path: Path) -> None:
 def test_no_line_of_a_file_is_tuned_before_all_are_right(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "shapes.txt"
     file.write_text("ij->i 30,40\nij,j->i 30,40 40\nij,jk->ik 3,4 5,6\n", encoding="utf-8")
-    shown = run("tune", "--file", str(file), "--budget", "1", "--quiet", code=2)
+    shown = run("tune", "--file", str(file), "--budget", "3600", "--quiet", code=2)
     assert f"{file}, line 3: index 'j' has extent 4 in operand 0 but 5 in operand 1" in shown
     assert PROBLEM not in run("cache", "ls")
 

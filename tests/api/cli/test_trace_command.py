@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import children
 
 pytestmark = pytest.mark.process
 
@@ -22,37 +22,31 @@ mdtensor.einsum("ij->i", np.ones((3, 4)))
 """
 
 
-def traced(folder: Path, *arguments: str, end: str = "") -> subprocess.CompletedProcess[str]:
+def traced(folder: Path, *arguments: str, end: str = "") -> children.Ended:
     """The outcome of `mdtensor trace` in a folder that has a script and a module."""
     (folder / "script.py").write_text(SCRIPT.format(end=end), encoding="utf-8")
     (folder / "helper.py").write_text("SIX = 6\n", encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-m", "mdtensor", "trace", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
+    return children.run("-m", "mdtensor", "trace", *arguments, cwd=folder, code=None)
 
 
 def test_a_script_runs_with_its_arguments(tmp_path: Path) -> None:
     found = traced(tmp_path, "script.py", "--save", "-m", "x")
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == f"__main__ ['{tmp_path / 'script.py'}', '--save', '-m', 'x'] 6\n"
-    header, line, _ = found.stderr.splitlines()
+    assert found.code == 0, found.err
+    assert found.out == f"__main__ ['{tmp_path / 'script.py'}', '--save', '-m', 'x'] 6\n"
+    header, line, _ = found.err.splitlines()
     assert header.split()[:3] == ["call", "cache", "tier"]
     assert line.startswith("einsum          miss: first call ")
 
 
 def test_a_module_runs(tmp_path: Path) -> None:
     found = traced(tmp_path, "-m", "script", "x")
-    assert found.stdout == f"__main__ ['{tmp_path / 'script.py'}', 'x'] 6\n"
-    assert "einsum" in found.stderr
+    assert found.out == f"__main__ ['{tmp_path / 'script.py'}', 'x'] 6\n"
+    assert "einsum" in found.err
 
 
 def test_events_are_saved(tmp_path: Path) -> None:
     found = traced(tmp_path, "--save", "x.json", "script.py")
-    assert found.stderr == ""
+    assert found.err == ""
     events = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))["traceEvents"]
     assert events[0]["name"] == "einsum"
 
@@ -70,14 +64,14 @@ def test_events_are_saved(tmp_path: Path) -> None:
 )
 def test_a_program_ends_as_it_does(end: str, code: int, said: str, tmp_path: Path) -> None:
     found = traced(tmp_path, "script.py", end=end)
-    assert found.returncode == code
-    assert found.stderr.startswith(said.format(tmp_path))
-    assert "einsum          miss: first call " in found.stderr
+    assert found.code == code
+    assert found.err.startswith(said.format(tmp_path))
+    assert "einsum          miss: first call " in found.err
 
 
 def test_a_program_without_calls(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("", encoding="utf-8")
-    assert traced(tmp_path, "empty.py").stderr == "mdtensor computed nothing\n"
+    assert traced(tmp_path, "empty.py").err == "mdtensor computed nothing\n"
 
 
 @pytest.mark.parametrize(
@@ -89,5 +83,5 @@ def test_a_program_without_calls(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_traced(arguments: list[str], said: str, tmp_path: Path) -> None:
     found = traced(tmp_path, *arguments)
-    assert found.returncode == 2
-    assert found.stderr.endswith(f"Error: Invalid value: {said}\n")
+    assert found.code == 2
+    assert found.err.endswith(f"Error: Invalid value: {said}\n")

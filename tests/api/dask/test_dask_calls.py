@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import dask
 import dask.array as da
 import numpy as np
@@ -8,6 +5,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError
+from tests import children
 from tests.api.dask.random_calls import case, in_chunks
 
 
@@ -117,7 +115,7 @@ def test_dask_is_imported_for_dask_arrays_alone() -> None:
         "import sys, numpy, mdtensor; mdtensor.einsum('i->', numpy.ones(3));"
         "assert 'dask' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    children.run("-c", code)
 
 
 def test_graphs_are_lazy() -> None:

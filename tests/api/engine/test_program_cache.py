@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
+from tests import children
 from tests.api import stand_in_bench
 
 A, B = np.random.default_rng(0).random((2, 24, 24), np.float32)
@@ -193,8 +192,6 @@ def test_a_process_that_tunes_keeps_the_program_for_the_next(
     (report,) = plan.tune(4, quiet=True)
     kept = store.problems(registry.engine_for().environment)
     registry.forget()
-    done = subprocess.run(
-        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
-    )
-    told = report, kept, registry.engine_for().environment, done.stderr
-    assert done.stdout == "ij,jk->ik: from the cache, 0 trials; tuned 29.0\n", told
+    end = children.run("-c", SECOND_PROCESS)
+    told = report, kept, registry.engine_for().environment, end.err
+    assert end.out == "ij,jk->ik: from the cache, 0 trials; tuned 29.0\n", told

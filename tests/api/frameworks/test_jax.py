@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,9 +27,9 @@ from mdtensor.errors import (
     SubscriptError,
     TranslationError,
 )
+from tests import children
 from tests.interrupts import comes_at, interrupt
 
-ROOT = Path(__file__).parents[3]
 RANDOM = np.random.default_rng(11)
 # What JAX makes of an exception within a program.
 RAISED = (jax.errors.JaxRuntimeError, ValueError)
@@ -366,7 +364,4 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "jax", done.stderr
+    assert children.run("-c", program).out == "jax\n"

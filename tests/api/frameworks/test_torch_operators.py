@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,10 +13,10 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.frameworks import tensor_calls, torch_operators
 from mdtensor.errors import DeviceError, DTypeError, ShapeError
+from tests import children
 from tests.api.frameworks.torch_stand_in import Context, Tensor, torch  # noqa: F401 — a fixture
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-ROOT = Path(__file__).parents[3]
 RANDOM = np.random.default_rng(5)
 
 
@@ -217,14 +214,6 @@ def test_the_functions_of_the_module(torch: Any) -> None:  # noqa: F811
     np.testing.assert_array_equal(found.host, difference(line.host))
 
 
-def said_by(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 @pytest.mark.process
 def test_without_torch_the_module_says_so_when_it_is_used() -> None:
     program = """
@@ -236,10 +225,11 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 """
-    assert said_by(program) == "torch"
+    assert children.run("-c", program).out == "torch\n"
 
 
 if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
 
+    @pytest.mark.process
     def test_the_checks_of_torch() -> None:
-        assert "0 failed" in said_by("from bench.torch_ops import main; main(['--quick'])")
+        assert "0 failed" in children.run("-m", "bench.torch_ops", "--quick").out

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 import weakref
 from collections import deque
@@ -19,6 +18,7 @@ from mdtensor.api.streaming import stream_plan
 from mdtensor.api.streaming.stream_executor import StreamExecutor
 from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests import children
 from tests.api.dask.random_calls import KINDS
 
 MB = 10**6
@@ -309,15 +309,8 @@ try:
 except OSError as error:
     print(error)
 """
-    files = [str(tmp_path / name) for name in ("out", "in")]
-    told = subprocess.run(
-        [sys.executable, "-c", program, *files],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert "File too large" in told.stdout
+    told = children.run("-c", program, tmp_path / "out", tmp_path / "in")
+    assert "File too large" in told.out
 
 
 def test_steps_that_depend_on_nothing_read_each_part_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pickle
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from tests.api.survival.programs import ended, started
 from tests.autotune.hostile_schedules import hostile_texts
 
 _MAKER = """
+from mdtensor.tuner import evaluations
 known()
 new()
 with mdt.tuning("record") as seen:
     known()
-mdt.tune(seen, budget=6, quiet=True)
+mdt.tune(seen, budget=3600, quiet=True, abort=evaluations(6))
 """
 _READER = """
 known()
@@ -171,20 +172,33 @@ def _files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
 
 
+def made(whole: Path) -> int:
+    """Makes a cache; the number of trials in its store."""
+    for program in (_MAKER, _READER):
+        process = ended(started(program, whole))
+        if not process.is_clean():
+            raise AssertionError(f"no cache could be made: {process}")
+    return int(process.shown)
+
+
 def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
     """What went wrong with each of so many damaged caches; "" where nothing did."""
     whole = folder / "whole" / "cache"
-    for program in (_MAKER, _READER):
-        made = ended(started(program, whole))
-        if not made.is_clean():
-            raise AssertionError(f"no cache could be made: {made}")
-    trials = int(made.shown)
+    trials = made(whole)
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
         where = folder / f"{number}"
         shutil.copytree(whole, where / "cache")
         yield _read(where / "cache", _damaged(where / "cache", rng), trials)
         shutil.rmtree(where, ignore_errors=True)
+
+
+def read_where_all_programs_are(way: str, cache: Path, trials: int) -> str:
+    """What goes wrong with a cache whose programs are all damaged in one way."""
+    rng = random.Random(0)
+    for file in _files(cache / "programs"):
+        WAYS[way](file, rng, cache)
+    return _read(cache, f"programs: {way}", trials, times=("first",))
 
 
 def _damaged(cache: Path, rng: random.Random) -> str:
@@ -197,9 +211,9 @@ def _damaged(cache: Path, rng: random.Random) -> str:
     return f"{file.relative_to(cache)}: {way}"
 
 
-def _read(cache: Path, damage: str, trials: int) -> str:
+def _read(cache: Path, damage: str, trials: int, times: Sequence[str] = ("first", "second")) -> str:
     """What went wrong in a process that reads a damaged cache, and in the next one."""
-    for time in ("first", "second"):
+    for time in times:
         process = ended(started(_READER, cache))
         if not process.is_clean():
             return f"{damage}, {time} process: {process}"

@@ -6,12 +6,11 @@ Every other process computes in a handler of its end, too.
 from __future__ import annotations
 
 import random
-import subprocess
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.api.survival.programs import ended, started
+from tests.api.survival.programs import Process, ended, started
 
 AT_ONCE = 2  # processes: most of one is its begin
 _PROGRAM = """
@@ -41,7 +40,7 @@ sys.exit(int(sys.argv[3]))
 def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
     """What went wrong with each of so many ends; "" where nothing did."""
     rng = random.Random(seed)
-    under_way: deque[tuple[str, int, subprocess.Popen[str]]] = deque()
+    under_way: deque[tuple[str, int, Process]] = deque()
     for number in range(count):
         call = ("new", "long")[number % 2]
         handler = rng.choice(("late", "none"))
@@ -56,6 +55,6 @@ def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
         yield _reason(*under_way.popleft())
 
 
-def _reason(what: str, code: int, process: subprocess.Popen[str]) -> str:
+def _reason(what: str, code: int, process: Process) -> str:
     end = ended(process)
     return "" if end.is_clean(code) else f"{what}: {end}"

@@ -5,17 +5,14 @@ Every trial whose recording had returned must be there, and the store must open.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from mdtensor.autotune.store.store import FILE_NAME, Store
 from mdtensor.lower.schedule.schedule import Schedule
+from tests import children
 from tests.api.survival.programs import ended, started
 
 VICTIM = """
@@ -43,20 +40,13 @@ def kill_once(folder: Path, trials: int, pause_s: float) -> tuple[int, int]:
 
     It is killed a moment after so many trials.
     """
-    environment = os.environ | {"MDTENSOR_CACHE_DIR": str(folder)}
     before = rows_in(folder)
-    victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        text=True,
-    )
-    assert victim.stdout is not None
-    seen = [victim.stdout.readline() for _ in range(trials)]
-    time.sleep(pause_s)
-    victim.send_signal(signal.SIGKILL)
-    rest, _ = victim.communicate()
+    with children.started("-c", VICTIM, env={"MDTENSOR_CACHE_DIR": folder}) as victim:
+        assert victim.stdout is not None
+        seen = [victim.stdout.readline() for _ in range(trials)]
+        time.sleep(pause_s)
+        victim.kill()
+        rest = children.finished(victim).out
     lines = [line for line in (*seen, *rest.splitlines(keepends=True)) if line.endswith("\n")]
     return int(lines[-1]), rows_in(folder) - before
 

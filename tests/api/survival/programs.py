@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import children
+
+Process = subprocess.Popen[str]
 LONGEST_S = 120.0
 _MOST_TROUBLE = 3000  # characters
 
@@ -49,13 +53,14 @@ class Ended:
         )
 
 
-def started(program: str, cache: Path, *arguments: object) -> subprocess.Popen[str]:
-    """A process of a program behind `CALLS`, whose cache is in a folder."""
+def started(program: str, cache: Path, *arguments: object) -> Process:
+    """A process of a program behind `CALLS`, in a group of its own, whose cache is in a folder."""
     return subprocess.Popen(
         [sys.executable, "-W", "ignore::UserWarning", "-c", CALLS + program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
         env={**os.environ, "MDTENSOR_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache.parent)},
     )
 
@@ -63,10 +68,9 @@ def started(program: str, cache: Path, *arguments: object) -> subprocess.Popen[s
 def _where(pid: int) -> str:
     """Where the threads of a process stand, as gdb tells it; and what they wait for, by Linux."""
     found = [f"{file}: {file.read_text()}" for file in Path(f"/proc/{pid}/task").glob("*/wchan")]
-    command = ["gdb", "-p", f"{pid}", "-batch", "-ex", "thread apply all backtrace 25"]
-    with suppress(OSError, subprocess.TimeoutExpired):
-        seen = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        found.append(seen.stdout)
+    words = "-p", f"{pid}", "-batch", "-ex", "thread apply all backtrace 25"
+    with suppress(OSError, children.ChildError):
+        found.append(children.run(*words, executable="gdb", limit_s=60, code=None).out)
     return "\n".join(found)
 
 
@@ -91,7 +95,7 @@ def is_waiting_for_processors(pid: int) -> bool:
     return False
 
 
-def ended(process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
+def ended(process: Process, longest_s: float = LONGEST_S) -> Ended:
     """Waits for the end of a process, and kills one that hangs.
 
     It has so many seconds, and as many again while others have the processors.
@@ -102,7 +106,7 @@ def ended(process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended
         if is_waiting_for_processors(process.pid):
             return ended(process, longest_s)
         where = _where(process.pid)
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         shown, trouble = process.communicate()
         return Ended(None, shown, trouble[-_MOST_TROUBLE:] + where)
     return Ended(process.returncode, shown, trouble[-_MOST_TROUBLE:])

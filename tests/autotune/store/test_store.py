@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import re
 import sqlite3
 import stat
@@ -19,6 +18,7 @@ from mdtensor.autotune.store.store import Imported, Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 from mdtensor.paths import cache_directory
+from tests import children
 
 PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
 
@@ -332,23 +332,27 @@ def test_threads_share_a_store(store):
     assert [entry.trials for entry in store.ls()] == [20] * 4
 
 
+FORKING = """
+import os, sys
+from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.trial import Trial
+store = Store.open(sys.argv[1])
+def records(tile):
+    store.record_trial("p", "e", {"tile": tile}, Trial("ok", 1e-6))
+records(1)
+if (child := os.fork()) == 0:
+    records(2)
+    store.close()
+    sys.exit()
+assert os.waitpid(child, 0)[1] == 0
+records(3)
+print(len(store.trials("p", "e")))
+"""
+
+
 @pytest.mark.process
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")  # JAX's
 def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
-    with Store.open(tmp_path) as store:
-        store.record_trial(PROBLEM, HERE, {"tile": 1}, Trial("ok", 1e-6))
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                store.record_trial(PROBLEM, HERE, {"tile": 2}, Trial("ok", 1e-6))
-                store.close()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        store.record_trial(PROBLEM, HERE, {"tile": 3}, Trial("ok", 1e-6))
-        assert len(store.trials(PROBLEM, HERE)) == 3
+    assert children.run("-c", FORKING, tmp_path).out == "3\n"
 
 
 def test_connections_are_reused():

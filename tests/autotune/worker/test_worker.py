@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ import pytest
 
 from mdtensor.autotune.worker.worker import Worker, WorkerCrashed, WorkerRaised, WorkerTimeout
 from mdtensor.errors import TuningError
+from tests import children
 from tests.ends import ends, is_running
 
 pytestmark = pytest.mark.process
@@ -41,7 +41,7 @@ def test_whoever_waits_for_a_process_learns_why_there_is_none(monkeypatch, error
     def fails(*_, **__):
         raise error
 
-    monkeypatch.setattr(subprocess, "Popen", fails)
+    monkeypatch.setattr("subprocess.Popen", fails)
     with pytest.raises(TuningError) as caught:
         Worker(f"{TARGETS}:echo").begin()
     assert str(caught.value) == f"cannot start a worker process: {error}"
@@ -207,14 +207,12 @@ time.sleep(60)
 
 @pytest.mark.parametrize("deed", ["hang", "hang_in_c", "signals"])
 def test_the_child_dies_with_its_parent(deed):
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, deed], stdout=subprocess.PIPE, text=True
-    ) as parent:
+    with children.started("-c", PARENT, deed) as parent:
         pid = int(parent.stdout.readline())
         parent.stdout.readline()
         assert is_running(pid)
         parent.kill()
-    assert ends(pid)
+        assert ends(pid)
 
 
 def test_a_handler_that_cannot_be_made_is_told():

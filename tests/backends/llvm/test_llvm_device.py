@@ -1,14 +1,12 @@
 """Kernels that LLVM compiled, against NumPy in float64 and against the oracle."""
 
-import subprocess
-import sys
-
 import pytest
 
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.object_compiler import recipe
 from mdtensor.errors import CompileError
 from mdtensor.kernels.llvm.language import LLVM_IR
+from tests import children
 from tests.lower.fuzz import MD_HOM, TRANSPOSED, names_of
 from tests.lower.fuzz_llvm import outcome
 
@@ -70,23 +68,29 @@ end:
 
 # A daemon thread that waits for the compiler and holds what a handler of the exit needs.
 LATE = """
-import atexit, threading, time
+import atexit, threading
 held = threading.Lock()
 atexit.register(lambda: print(held.acquire(timeout=60)))
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
-jit = JitCompiler()
-def waits():
+jit, waits = JitCompiler(), threading.Event()
+class Lock:
+    def acquire(self, **options):
+        if threading.current_thread() is not threading.main_thread():
+            waits.set()
+        return lock.acquire(**options)
+    def release(self):
+        lock.release()
+lock, jit._lock = jit._lock, Lock()
+def compiles():
     with held:
         jit.object_code("define void @kernel() { ret void }")
-jit._lock.acquire()
-threading.Thread(target=waits, daemon=True).start()
-time.sleep(0.2)
+lock.acquire()
+threading.Thread(target=compiles, daemon=True).start()
+waits.wait()
 """
 
 
 @pytest.mark.process
 def test_who_waits_for_the_compiler_at_the_exit_ends_there() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    end = children.run("-c", LATE)
+    assert (end.out, end.err) == ("True\n", "")

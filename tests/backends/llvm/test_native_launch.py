@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
 from mdtensor.backends.llvm.thread_pool import PARTS_PER_THREAD
+from tests import children
 
 # Each group counts how often it ran, and a word of its own begins a part's.
 COUNT = """
@@ -147,7 +147,7 @@ def test_what_is_no_array_is_refused(jit, arguments):
 
 
 PROGRAM = """
-import os, signal, sys, threading, time
+import os, threading
 import numpy as np, mdtensor as mdt
 mdt.device("llvm")
 rng = np.random.default_rng(0)
@@ -161,16 +161,9 @@ check()
 
 
 def run(code, **changed):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM + code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **changed},
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    end = children.run("-W", "ignore", "-c", PROGRAM + code, env=changed)
+    assert end.err == ""
+    return end.out
 
 
 @pytest.mark.process
@@ -217,31 +210,56 @@ assert not wrong, wrong
 @pytest.mark.process
 def test_processes_end_while_the_pool_is_busy():
     code = """
+called = threading.Semaphore(0)
 def work():
     while True:
         check(1)
+        called.release()
 for _ in range(3): threading.Thread(target=work, daemon=True).start()
-time.sleep(0.05)
+for _ in range({calls}): called.acquire()
 """
-    for _ in range(5):
-        run(code)
+    for calls in range(0, 20, 4):
+        run(code.format(calls=calls))
+
+
+# Each group says that it runs, and goes on when the second word is no longer 0.
+WAIT = """
+define void @wait(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
+  %words = load ptr, ptr %arguments
+  %is_told = getelementptr i64, ptr %words, i64 1
+  %before = atomicrmw add ptr %words, i64 1 seq_cst
+  br label %look
+look:
+  %told = load atomic volatile i64, ptr %is_told seq_cst, align 8
+  %waits = icmp eq i64 %told, 0
+  br i1 %waits, label %look, label %done
+done:
+  ret void
+}
+"""
 
 
 @pytest.mark.process
-def test_signals_come_between_kernels():
-    run(
-        """
-def stop(*_): raise KeyboardInterrupt
-signal.signal(signal.SIGALRM, stop)
-for n in range(20):
-    signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.001 * n)
-    try:
-        while True: check(1)
-    except KeyboardInterrupt:
-        pass
-check()
-"""
-    )
+def test_a_signal_that_comes_during_a_kernel_is_handled_behind_its_launch(jit):
+    runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(2)), NAMES))
+    (wait,), library = jit.addresses(jit.object_code(WAIT), ["wait"])
+    launch = runtime.launcher([(wait, 2), (wait, 2)], 1, (0, 0, 0), (library,), inline=False)
+    main = threading.get_ident()
+
+    def interrupts():
+        while not words[0]:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+        words[1] = 1
+
+    for _ in range(3):
+        words = np.zeros(2, np.int64)
+        thread = threading.Thread(target=interrupts)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            launch(words)
+        thread.join()
+        assert words[0] == 4  # parts: two of each kernel
 
 
 @pytest.mark.process

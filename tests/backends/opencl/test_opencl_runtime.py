@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,31 +10,22 @@ import pytest
 
 from mdtensor.backends.opencl import opencl_runtime
 from mdtensor.errors import NoDeviceError
+from tests import children
 
-ROOT = Path(__file__).parents[3]
 LIST = (
     "from mdtensor.backends.opencl.opencl_device import devices; print(len(devices()), 'devices')"
 )
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process that has no variables but these, and PATH."""
-    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=kept | environment,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+def python(program: str, code: int = 0, **environment: str) -> children.Ended:
+    """Runs a program in a process that has no variables but these, and PATH."""
+    variables = dict.fromkeys(os.environ, "") | {"PATH": os.environ["PATH"]} | environment
+    return children.run("-c", program, code=code, env=variables)
 
 
 @pytest.mark.process
 def test_found_with_an_empty_home(tmp_path):
-    answer = python(LIST, HOME=str(tmp_path))
-    assert answer.returncode == 0, answer.stderr
-    assert int(answer.stdout.split()[0]) >= 1
+    assert int(python(LIST, HOME=str(tmp_path)).out.split()[0]) >= 1
 
 
 @pytest.mark.process
@@ -43,8 +33,7 @@ def test_found_where_nothing_can_be_written(tmp_path):
     closed = tmp_path / "file"
     closed.write_text("no directory")
     places = {"HOME": str(closed), "MDTENSOR_CACHE_DIR": str(closed / "cache")}
-    answer = python(LIST, **places, TMPDIR=str(tmp_path))
-    assert answer.returncode == 0, answer.stderr
+    python(LIST, **places, TMPDIR=str(tmp_path))
     assert list(tmp_path.iterdir()) == [closed], "what was made for the time being is left behind"
 
 
@@ -56,9 +45,8 @@ def test_a_user_without_a_home_gets_right_results(tmp_path):
         "def home():\n    raise RuntimeError('Could not determine home directory.')\n"
         "pathlib.Path.home = home\n"
     )
-    answer = python(homeless + CALL, TMPDIR=str(tmp_path))
-    assert answer.returncode == 0, answer.stderr
-    assert "set MDTENSOR_CACHE_DIR to a writable local directory" in answer.stderr
+    end = python(homeless + CALL, TMPDIR=str(tmp_path))
+    assert "set MDTENSOR_CACHE_DIR to a writable local directory" in end.err
 
 
 CALL = """
@@ -85,29 +73,25 @@ def _own_places(folder: Path) -> dict[str, str]:
 
 @pytest.mark.process
 def test_kernels_compile_where_no_more_can_be_written(tmp_path):
-    answer = python(FULL + CALL, **_own_places(tmp_path))
-    assert answer.returncode == 0, answer.stderr
-    assert "caching failed" not in answer.stderr
+    assert "caching failed" not in python(FULL + CALL, **_own_places(tmp_path)).err
 
 
 @pytest.mark.process
 def test_kernels_compile_where_nothing_could_ever_be_written(tmp_path):
     limited = FULL.replace("load_pyopencl()", "")
-    answer = python(limited + CALL, **_own_places(tmp_path))
-    assert answer.returncode == 0, answer.stderr
+    python(limited + CALL, **_own_places(tmp_path))
 
 
 @pytest.mark.process
 def test_kernels_compile_where_what_was_kept_is_garbage(tmp_path):
     places = _own_places(tmp_path)
-    assert python(CALL, **places).returncode == 0
+    python(CALL, **places)
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.parent.name == "binaries" for path in kept)
     assert not list(tmp_path.rglob("pyopencl-compiler-cache*")), "PyOpenCL keeps programs too"
     for path in kept:
         path.write_bytes(b"\xff\x00 garbage" * 20)
-    answer = python(CALL, **places)
-    assert answer.returncode == 0, answer.stderr
+    python(CALL, **places)
 
 
 @pytest.mark.process
@@ -116,8 +100,7 @@ def test_nothing_is_imported_before_it_is_needed(tmp_path):
         "import sys, mdtensor; import mdtensor.backends.opencl.opencl_runtime;"
         " print('pyopencl' in sys.modules)"
     )
-    answer = python(code, HOME=str(tmp_path))
-    assert answer.stdout == "False\n", answer.stderr
+    assert python(code, HOME=str(tmp_path)).out == "False\n"
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +114,7 @@ try:
 except pyopencl.LogicError:
     print(0)
 """
-    return int(python(code, HOME=str(empty), OCL_ICD_VENDORS=str(empty)).stdout)
+    return int(python(code, HOME=str(empty), OCL_ICD_VENDORS=str(empty)).out)
 
 
 @pytest.mark.process
@@ -142,9 +125,8 @@ def test_the_users_choice_of_implementations_is_respected(tmp_path, bundled):
     assert library is not None, "these tests need the Intel runtime"
     (vendors / "mine.icd").write_text(f"{library}\n")
     code = f"{LIST}; import os; print(os.environ['OCL_ICD_VENDORS'])"
-    answer = python(code, HOME=str(tmp_path), OCL_ICD_VENDORS=str(vendors))
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.splitlines() == [f"{1 + bundled} devices", str(vendors)]
+    end = python(code, HOME=str(tmp_path), OCL_ICD_VENDORS=str(vendors))
+    assert end.lines == [f"{1 + bundled} devices", str(vendors)]
     assert not (tmp_path / ".cache" / "mdtensor").exists()
 
 
@@ -162,10 +144,9 @@ def test_without_implementations_the_error_says_what_to_install(tmp_path, bundle
     vendors.mkdir()
     # A PyOpenCL that brings an implementation of its own has to be told that there is none.
     code = (NO_PLATFORM if bundled else "") + LIST
-    answer = python(code, HOME=str(tmp_path), OCL_ICD_VENDORS=str(vendors))
-    assert answer.returncode == 1
-    assert "NoDeviceError: no OpenCL device on this machine" in answer.stderr
-    assert answer.stderr.splitlines()[-1].strip() == (
+    said = python(code, 1, HOME=str(tmp_path), OCL_ICD_VENDORS=str(vendors)).err
+    assert "NoDeviceError: no OpenCL device on this machine" in said
+    assert said.splitlines()[-1].strip() == (
         f"hint: OpenCL's loader looks in OCL_ICD_VENDORS, {vendors}, and nowhere else: unset that"
         " variable; if there is still none, pip install 'mdtensor[cpu]' brings PyOpenCL and, on"
         " x86-64, an OpenCL runtime"
@@ -175,8 +156,8 @@ def test_without_implementations_the_error_says_what_to_install(tmp_path, bundle
 @pytest.mark.process
 def test_the_variable_that_mdtensor_set_is_not_what_is_wrong(tmp_path):
     load = "from mdtensor.backends.opencl.opencl_runtime import load_pyopencl as load; load()\n"
-    answer = python(f"{load}{NO_PLATFORM}{LIST}", HOME=str(tmp_path))
-    assert answer.stderr.splitlines()[-1].strip() == f"hint: {opencl_runtime.INSTALL_HINT}"
+    said = python(f"{load}{NO_PLATFORM}{LIST}", 1, HOME=str(tmp_path)).err
+    assert said.splitlines()[-1].strip() == f"hint: {opencl_runtime.INSTALL_HINT}"
 
 
 def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
@@ -190,9 +171,9 @@ def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
 def test_a_broken_pyopencl_is_no_missing_device(tmp_path):
     (tmp_path / "pyopencl.py").write_text("raise ImportError('libOpenCL.so.1 is not there')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{CALL}"
-    answer = python(code, HOME=str(tmp_path), MDTENSOR_DEVICE="opencl")
-    assert answer.returncode == 1
-    _, told = answer.stderr.split("NoDeviceError: ")
+    _, told = python(code, 1, HOME=str(tmp_path), MDTENSOR_DEVICE="opencl").err.split(
+        "NoDeviceError: "
+    )
     assert told.splitlines()[:2] == [
         "no device for numpy arrays is called 'opencl'",
         "  PyOpenCL cannot be imported: libOpenCL.so.1 is not there",
@@ -239,5 +220,4 @@ class TestVendorsDirectory:
 @pytest.mark.process
 def test_pyopencl_may_be_imported_before(tmp_path):
     code = "import pyopencl, mdtensor as mdt; print(mdt.einsum('i,i->', [1.0] * 3, [1.0] * 3))"
-    answer = python(code, HOME=str(tmp_path))
-    assert answer.stdout == "3.0\n", answer.stderr
+    assert python(code, HOME=str(tmp_path)).out == "3.0\n"

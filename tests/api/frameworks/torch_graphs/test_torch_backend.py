@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[4]
+import pytest
+
+from tests import children
+
 MODULES = """
 import copy, math, warnings
 import torch
@@ -88,9 +88,6 @@ print("done")
 
 if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
 
+    @pytest.mark.process
     def test_modules_and_their_gradients() -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", MODULES], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "done"
+        assert children.run("-c", MODULES).out.strip() == "done"
