@@ -240,14 +240,14 @@ def test_interrupts_leave_everything_usable(
     """
     for _ in range(3):
         call(next(NUMBERS))
-    steps = [steps_of_known() for _ in range(9)]
+    steps = max(steps_of_known() for _ in range(9))
     for place in itertools.count(step=step):
         number = next(NUMBERS)
         is_over = not comes_at(place, interrupt, partial(call, number), f"{HERE}{of}")
         assert not invalidation.watchers, place
         call(number)
         call_known(number)
-        assert steps_of_known() <= max(steps[3:]), place
+        assert steps_of_known() < 1.2 * steps, place  # now and then memory is taken back
         if is_over:
             break
     assert place > 10 * step

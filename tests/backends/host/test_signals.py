@@ -16,10 +16,6 @@ class InterruptedWaitError(Exception):
     pass
 
 
-def interrupt(*_: Any) -> None:
-    raise InterruptedWaitError
-
-
 def test_results_and_errors_are_those_of_the_function() -> None:
     assert uninterrupted(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
@@ -28,23 +24,32 @@ def test_results_and_errors_are_those_of_the_function() -> None:
 
 @pytest.mark.process
 def test_who_waits_is_interrupted_and_the_work_is_done() -> None:
-    """The signal comes while the work goes on, which ends when the interrupt is over."""
-    may_end, is_done = threading.Event(), threading.Event()
+    """The work sends signals until one is handled, and ends when the caller was interrupted.
+
+    One that comes just before the caller begins to wait, Python handles only behind the wait.
+    """
+    is_handled, may_end, is_done = (threading.Event() for _ in range(3))
+
+    def handle(*_: Any) -> None:
+        if not is_handled.is_set():
+            is_handled.set()
+            raise InterruptedWaitError
 
     def work() -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+        while not is_handled.wait(0.01):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
         if may_end.wait(60):
             is_done.set()
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGALRM, handle)
     try:
         with pytest.raises(InterruptedWaitError):
             uninterrupted(work)
+        assert not is_done.is_set()
+        may_end.set()
+        assert is_done.wait(60)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert not is_done.is_set()
-    may_end.set()
-    assert is_done.wait(60)
 
 
 def test_other_threads_work_themselves() -> None:
