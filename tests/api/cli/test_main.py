@@ -108,6 +108,7 @@ def test_an_empty_result_is_explained() -> None:
     )
 
 
+@pytest.mark.process
 def test_a_device_that_is_not_there_is_named() -> None:
     program = "from mdtensor.api.cli.main import main; main()"
     done = subprocess.run(
