@@ -13,7 +13,7 @@ import pytest
 
 import mdtensor
 from tests import children
-from tests.asked_of_machines import TESTS, begins_processes
+from tests.asked_of_machines import TESTS, asked, begins_processes
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
@@ -177,6 +177,36 @@ def test_children_of_tests_begin_in_one_file() -> None:
     assert found.keys() == BEGIN_PROCESSES.keys()
     program = "import os, subprocess; os.fork(); 'import multiprocessing'"
     assert begins_processes(program) == {"os.fork", "subprocess"}
+
+
+ASKING = '''
+import time
+def took(): begun = time.monotonic(); return time.monotonic() - begun
+def test_quick(): assert took() < 2
+def test_tuned(plan): plan.tune(1); plan.tune(0); plan.tune(budget=3600)
+def test_tuned_by_a_clock_of_its_own(plan, bench): plan.tune(1)
+PROGRAM = """
+print(open("/proc/self/statm").read())
+"""
+def test_program(): run(PROGRAM)
+@pytest.mark.campaign
+def test_slow(): assert took() < 20
+'''
+
+
+def test_what_is_asked_of_the_machine_is_found() -> None:
+    assert asked(ASKING) == {(4, "assert took() < 2"), (5, "tune(1)"), (7, "statm")}
+    assert asked("pytestmark = pytest.mark.campaign\n" + ASKING) == set()
+
+
+def test_only_campaigns_ask_the_clock_or_the_memory_of_the_machine() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {what}"
+        for path in TESTS
+        if path.name.startswith("test_") and path != Path(__file__)
+        for line, what in sorted(asked(path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "mark these `campaign`, or let them count:\n" + "\n".join(found)
 
 
 # Security releases brought these to minor versions of Python, whose first releases lack them.
