@@ -19,7 +19,7 @@ _CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time"}
 _MEMORY = re.compile(r"\b(ru_maxrss|statm|VmRSS|mallinfo\w*)\b")
 _ANY = re.compile("|".join(("budget", r"\btun(e|ing)\(", *sorted(_CLOCKS), _MEMORY.pattern)))
 _ELSEWHERE = re.compile(r"\bmark\.(campaign|gpus?)\b")  # what is no condition of landing
-_STAND_INS = ("bench", "stand_in_bench")
+_STAND_INS = ("bench", "measured", "stand_in_bench")
 _IN_NO_HURRY = (0, 3600)  # seconds: the search ends by itself
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

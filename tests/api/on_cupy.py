@@ -47,7 +47,7 @@ executors.use_reference = _use_gpu
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [item for item in items if item.nodeid in OF_PROCESSORS]
+    left_out = [item for item in items if item.nodeid.partition("[")[0] in OF_PROCESSORS]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

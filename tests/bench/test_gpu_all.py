@@ -206,7 +206,7 @@ def test_checks_of_front_ends_leave_out_what_is_of_processors() -> None:
     files = ("tests/api/frontends/test_convolution.py", "tests/api/test_einsum_affine.py")
     words = "-m", "pytest", "-q", "--collect-only", "--all-cases", "-p", "tests.api.on_cupy"
     said = children.run(*words, *files).out
-    assert "(2 deselected)" in said
+    assert "(3 deselected)" in said
     assert "::test_peak_memory" not in said
     assert "::test_a_plan\n" not in said
 

