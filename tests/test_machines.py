@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.machines import TABLE, Run, record, recorded, run_here
 
 RUN = Run("A | B,  x2", "OpenCL 3.0", "3.11.2", "2.4.6", "all", "abcdef0", "2026-11-24", 10, 0)
@@ -25,6 +26,7 @@ def test_a_later_run_of_a_machine_takes_the_place_of_an_earlier_one(tmp_path: Pa
     ]
 
 
+@pytest.mark.process
 def test_a_run_here_tells_the_machine() -> None:
     run = run_here("all", 3, 0, on_gpu=False)
     assert "LLVM" in run.device or "OpenCL" in run.device

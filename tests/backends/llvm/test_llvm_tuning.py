@@ -40,6 +40,7 @@ def measurer(
         yield made
 
 
+@pytest.mark.process
 def test_candidates_are_compiled_apart_and_timed(measurer: Measurer, problem: Problem) -> None:
     best = [schedule for _, schedule in ranked(problem, open_device().target)[:4]]
     assert measurer.ahead  # since processes compile
@@ -50,6 +51,7 @@ def test_candidates_are_compiled_apart_and_timed(measurer: Measurer, problem: Pr
     assert all(seconds is not None and seconds > 0 for seconds in measurer.by_turns(best))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("compiler", "status", "words"),
     [
