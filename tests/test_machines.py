@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from tests.machines import TABLE, Run, record, recorded, run_here
 
 RUN = Run("A | B,  x2", "OpenCL 3.0", "3.11.2", "2.4.6", "all", "abcdef0", "2026-11-24", 10, 0)
