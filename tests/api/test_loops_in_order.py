@@ -229,7 +229,7 @@ def agrees(function: Callable[..., object], arrays: list[Any]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-11)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("function", "arrays"),
     [

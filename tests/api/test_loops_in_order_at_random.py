@@ -81,6 +81,7 @@ def check(seed: int) -> str:
     return "right"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_they_agree_with_python(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(md_homs_from_loops, "STORES", 0)  # nothing is written out as few kernels

@@ -126,6 +126,7 @@ def close(name: str, result: np.ndarray, expected: np.ndarray) -> None:
         )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("dtype", INTS)
 def test_integers(dtype, schedule):

@@ -89,7 +89,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 MIXED = [name for name, (_, arrays) in CALLS.items() if len(arrays) > 1 and name != "plan"]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_rounded_once(name: str) -> None:
     call, arrays = CALLS[name]
@@ -99,7 +99,7 @@ def test_results_are_rounded_once(name: str) -> None:
     np.testing.assert_allclose(result.astype(float), exact, rtol=2.0**-8, atol=1e-5)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", MIXED)
 def test_beside_float32_they_are_float32(name: str) -> None:
     call, arrays = CALLS[name]
@@ -138,6 +138,7 @@ ON_ROWS: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @given(st.data(), *[st.sampled_from((1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 65))] * 2)
 @pytest.mark.parametrize("name", ON_ROWS)
 @fixture_is_constant

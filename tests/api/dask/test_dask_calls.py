@@ -9,7 +9,7 @@ from tests import children
 from tests.api.dask.random_calls import case, in_chunks
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_calls_in_random_chunks(seed: int) -> None:
     drawn = case(seed)

@@ -65,6 +65,7 @@ def test_every_format(form: str) -> None:
     np.testing.assert_allclose(mdt.einsum("ki,ij->kj", np.eye(23), sparse), dense, rtol=1e-12)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("form", ["csr", "coo"])
 def test_types_are_those_of_dense_arrays(dtype: str, form: str) -> None:

@@ -7,7 +7,7 @@ from tests.api.dask.random_calls import KINDS
 from tests.api.multi_device.pools import by_each_dim
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(48))
 def test_random_calls_along_each_dim(seed: int) -> None:
     drawn = KINDS[seed % len(KINDS)](np.random.default_rng(3200 + seed))

@@ -9,6 +9,7 @@ from tests.api.multi_device.pools import by_each_dim
 from tests.figure_20 import FIGURE, Computation
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("row", FIGURE, ids=str)
 def test_a_row_in_parts(row: Computation) -> None:
     operands = row.operands(*row.sizes[1])

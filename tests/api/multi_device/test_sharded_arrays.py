@@ -40,6 +40,7 @@ def gathered(found: Any) -> Any:
     return found.gather() if isinstance(found, mdt.ShardedArray) else found
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_calls(seed: int) -> None:
     rng = np.random.default_rng(7100 + seed)

@@ -43,6 +43,7 @@ def mapped(folder: Path, *shape: int, seed: int = 0) -> np.ndarray:
     return array
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_calls_by_small_parts(seed: int) -> None:
     drawn = KINDS[seed % len(KINDS)](np.random.default_rng(1000 + seed))

@@ -98,6 +98,7 @@ def test_against_the_oracle(name):
     assert fuzz.check(CASES[name])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_emulated_against_the_oracle(name, architecture):

@@ -205,6 +205,7 @@ def check(name: str, problem: Problem, schedules: Iterable[Schedule]) -> int:
     return count
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("general", [False, True])
 def test_candidates_compute_the_reference(name: str, general: bool) -> None:
@@ -219,6 +220,7 @@ def test_candidates_compute_the_reference(name: str, general: bool) -> None:
     assert check(name, problem, drawn) == 2 * len(drawn) > 2
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("general", [False, True])
 def test_any_schedule_that_fits_computes_the_reference(name: str, general: bool) -> None:

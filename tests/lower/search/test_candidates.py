@@ -75,6 +75,7 @@ def test_short_floats_that_are_read_once_stay_where_they_are() -> None:
     assert not any(ranked(row, CPU)[0][1].staged)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_candidates_for_general_kernels_fit_the_structure(name):
     problem = PROBLEMS[name]

@@ -55,6 +55,7 @@ def joined(rows: int, vectors: int, width: int, **values: object) -> Schedule:
     return cpu(2, (), registers=(rows, vectors * width), **(plain | values))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("columns", [3, 15, 16, 17, 31, 33, 64, 81, 1021, 4092])
 @pytest.mark.parametrize(("rows", "vectors"), [(2, 1), (4, 2), (3, 3)])
 def test_rows_of_any_length(columns, rows, vectors):
@@ -63,6 +64,7 @@ def test_rows_of_any_length(columns, rows, vectors):
         check(md_hom, joined(rows, vectors, 16), byte)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("dtype", "width"), [("f8", 8), ("f8", 4), ("i2", 32), ("i2", 16)])
 @pytest.mark.parametrize("columns", [17, 67, 1021])
 def test_other_types_and_widths(dtype, width, columns):

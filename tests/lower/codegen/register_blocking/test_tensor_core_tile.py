@@ -135,6 +135,7 @@ def test_tf32_against_the_oracle(name):
     assert fuzz.check(TF32[name])
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_89", "sm_90a"])
 @pytest.mark.parametrize("name", TF32)
 def test_tf32_compiles(name, architecture):
@@ -176,7 +177,7 @@ def test_against_the_oracle(name):
     assert fuzz.check(CASES[name])
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_89", "sm_90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name, architecture):

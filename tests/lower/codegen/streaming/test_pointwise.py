@@ -159,6 +159,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_named_cases(name):
     assert fuzz.check(CASES[name])

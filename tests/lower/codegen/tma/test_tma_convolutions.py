@@ -23,6 +23,7 @@ def source_of(name: str):
     return program_of(found.problem(), found.schedule, CUDA)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name):
     source = source_of(name)

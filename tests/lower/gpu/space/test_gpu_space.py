@@ -79,6 +79,7 @@ def space_with_matrices(problem: Problem) -> Space:
     return Space(parameters_of(problem, WITH_MATRICES), node_limit=100_000)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("text", SHAPES)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
 def test_every_candidate_has_its_place(text: str, dtype: str) -> None:
@@ -90,7 +91,7 @@ def test_every_candidate_has_its_place(text: str, dtype: str) -> None:
         assert schedule_from(problem, H200, place) == schedule
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", OF_KINDS)
 def test_candidates_of_every_kind_have_their_place(name: str) -> None:
     problem, rng = OF_KINDS[name], random.Random(0)
@@ -163,7 +164,7 @@ def test_neighbours_of_a_kind_differ_in_what_it_leaves_open(name: str, fields: s
     assert not missing
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*OF_KINDS, *SHAPES])
 def test_every_place_has_a_valid_schedule(name: str) -> None:
     problem, rng = OF_KINDS.get(name) or problem_of(name), random.Random(1)
