@@ -81,6 +81,7 @@ COMMANDS = (
             ("damage", "100"),
         )
     ),
+    _module("mutations", "tests.mutations", hours=3),
     _module("the demo", "mdtensor", "demo"),
 )
 
