@@ -1,0 +1,228 @@
+"""Calls and plans on torch's CUDA tensors against torch: host and device apart, untuned and tuned.
+
+`python -m bench.torch_cuda --out FILE` takes products of language models, attention and
+convolutions; `--random 40 --seed 1` draws products of any shape instead and looks whether what a
+search found is slower than what ran before it. Host time is that of a call on an idle device until
+it returns. Device time is between events, L2 flushed, the host ahead. All turns alternate with
+torch's; a result further from float64 than `MOST_WRONG` has no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import math
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.machine import commit, now, tell
+
+MOST_WRONG = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}  # of the largest result
+ROUNDS, CALLS = 21, 200
+SLOWER = 1.03  # what two measurements of one kernel may differ by
+Run = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call of a front end on tensors of these shapes, and how torch says it."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    front_end: str
+    first: tuple[str, ...]  # arguments before the tensors
+    options: tuple[tuple[str, int], ...]
+    torch: Callable[..., Any]
+    exact: Callable[..., Any]
+
+    def call(self, *tensors: Any) -> Any:
+        """The call."""
+        import mdtensor as mdt
+
+        return getattr(mdt, self.front_end)(*self.first, *tensors, **dict(self.options))
+
+    def plan(self, *tensors: Any) -> Any:
+        """A plan of the call."""
+        import mdtensor as mdt
+
+        front_end = getattr(mdt, self.front_end)
+        return mdt.compile(front_end, *self.first, *tensors, **dict(self.options))
+
+
+def product(name: str, text: str, first: tuple[int, ...], second: tuple[int, ...]) -> Case:
+    """An einsum of two tensors, which torch says by matmul."""
+    torch: Any = importlib.import_module("torch")
+    is_turned = text in ("ik,jk->ij", "bhqd,bhkd->bhqk")
+
+    def exact(a: Any, b: Any) -> Any:
+        return torch.einsum(text, a.double(), b.double())
+
+    whole = _turned if is_turned else torch.matmul
+    return Case(f"{name} {text}", (first, second), "einsum", (text,), (), whole, exact)
+
+
+def _turned(a: Any, b: Any) -> Any:
+    return a @ b.mT
+
+
+def convolution(name: str, image: tuple[int, ...], taps: tuple[int, ...], padding: int) -> Case:
+    """A convolution, NHWC, with filters as K R S C; torch gets channels_last."""
+    torch: Any = importlib.import_module("torch")
+
+    def by_torch(x: Any, w: Any) -> Any:
+        image, taps = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
+        return torch.nn.functional.conv2d(image, taps, padding=padding).permute(0, 2, 3, 1)
+
+    def exact(x: Any, w: Any) -> Any:
+        return by_torch(x.double(), w.double())
+
+    return Case(name, (image, taps), "conv", (), (("padding", padding),), by_torch, exact)
+
+
+def cases() -> Iterator[Case]:
+    """What language models and residual networks call."""
+    for rows in (1, 8, 128):
+        yield product(f"{rows} rows", "ik,jk->ij", (rows, 4096), (14336, 4096))
+        yield product(f"{rows} rows", "ik,kj->ij", (rows, 4096), (4096, 14336))
+    heads = (4, 16, 1024, 128)
+    yield product("scores", "bhqd,bhkd->bhqk", heads, heads)
+    yield product("values", "bhqk,bhkd->bhqd", (4, 16, 1024, 1024), heads)
+    yield product("experts", "eik,ekj->eij", (8, 128, 4096), (8, 4096, 1536))
+    yield convolution("3x3 of 64", (32, 56, 56, 64), (64, 3, 3, 64), 1)
+    yield convolution("3x3 of 512", (32, 7, 7, 512), (512, 3, 3, 512), 1)
+    yield convolution("1x1 of 256", (32, 56, 56, 256), (64, 1, 1, 256), 0)
+
+
+def drawn(count: int, seed: int) -> Iterator[tuple[str, Case]]:
+    """Products of random shapes and types, of 2 to 64 GFLOP at most."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        while True:
+            m, k, n = (round(2 ** rng.uniform(0, 14)) for _ in range(3))
+            if m * k * n < 1 << 35 and max(m * k, k * n, m * n) < 1 << 27:
+                break
+        text = rng.choice(("ik,jk->ij", "ik,kj->ij"))
+        second = (n, k) if text == "ik,jk->ij" else (k, n)
+        yield rng.choice(list(MOST_WRONG)), product(f"{m}x{k}x{n}", text, (m, k), second)
+
+
+class Device:
+    """The first GPU, and its clock."""
+
+    def __init__(self) -> None:
+        import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
+
+        from mdtensor.api.engine import registry
+        from mdtensor.backends.cuda.cuda_timer import CudaClock
+
+        self.engine: Any = registry.engine_for("cupy")
+        self.clock = CudaClock(self.engine.device)
+        self.torch: Any = importlib.import_module("torch")
+        self.torch.backends.cuda.matmul.allow_tf32 = False
+
+    def tensors(self, case: Case, dtype: str) -> list[Any]:
+        """Operands with elements between -1 and 1."""
+        self.torch.manual_seed(0)
+        made = (self.torch.rand(shape, device="cuda") * 2 - 1 for shape in case.shapes)
+        return [tensor.to(getattr(self.torch, dtype)) for tensor in made]
+
+    def wrong(self, case: Case, tensors: Sequence[Any], result: Any) -> float:
+        """The greatest difference from float64, as a part of the largest result."""
+        if not self.torch.is_tensor(result):
+            is_short = result.dtype.name == "bfloat16"
+            result = self.torch.from_dlpack(result.view("i2") if is_short else result)
+            result = result.view(self.torch.bfloat16) if is_short else result
+        exact = case.exact(*tensors)
+        return float((result.cuda().double() - exact).abs().max() / exact.abs().max())
+
+    def host_us(self, run: Run) -> float:
+        """Microseconds of a call until it returns, on an idle device: the median."""
+        found: list[float] = []
+        for _ in range(CALLS):
+            self.torch.cuda.synchronize()
+            begun = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - begun)
+        return statistics.median(found) * 1e6
+
+    def device_us(self, runs: Sequence[Run]) -> list[float]:
+        """Microseconds on the device, by turns: medians."""
+        return [statistics.median(t) * 1e6 for t in self.clock.times(runs, ROUNDS, ahead=True)]
+
+    def told(self, name: str, case: Case, tensors: Sequence[Any], run: Run) -> tuple[str, float]:
+        """What a way to call takes beside torch, and its device time."""
+        for _ in range(8):
+            result = run()
+        wrong = self.wrong(case, tensors, result)
+        dtype = str(tensors[0].dtype).rpartition(".")[2]
+        if not wrong <= MOST_WRONG[dtype]:
+            return f"{name} WRONG by {wrong:.1e}", math.inf
+        theirs, ours = self.device_us([lambda: case.torch(*tensors), run])
+        host = self.host_us(run)
+        return f"{name} {ours:.1f} us ({theirs / ours:.2f} of torch), host {host:.1f}", ours
+
+    def measure(self, case: Case, dtype: str, seconds: float) -> Iterator[str]:
+        """Lines of what a case takes: calls and plans, untuned and tuned."""
+        import mdtensor as mdt
+
+        tensors = self.tensors(case, dtype)
+        theirs = self.host_us(lambda: case.torch(*tensors))
+        yield f"{dtype} {case.name}: torch's host {theirs:.1f} us"
+        with mdt.tuning("record") as seen:
+            case.call(*tensors)
+        self.engine.settle()
+        ways = (("call", lambda: case.call(*tensors)), ("plan", self.planned(case, tensors)))
+        untuned: dict[str, float] = {}
+        for name, run in ways:
+            line, untuned[name] = self.told(f"  {name}, untuned", case, tensors, run)
+            yield line
+        if seconds:
+            mdt.tune(seen, seconds, quiet=True)
+            for name, run in ways:
+                line, tuned = self.told(f"  {name}, tuned", case, tensors, run)
+                slower = tuned / untuned[name]
+                yield f"{line}{f' SLOWER by {slower:.2f}' if slower > SLOWER else ''}"
+
+    def planned(self, case: Case, tensors: Sequence[Any]) -> Run:
+        """A call of a plan of tensors."""
+        plan = case.plan(*tensors)
+        return lambda: plan(*tensors)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures and prints, also to a file."""
+    parser = argparse.ArgumentParser(prog="python -m bench.torch_cuda", description=__doc__)
+    parser.add_argument("--dtype", nargs="*", default=["bfloat16", "float16"])
+    parser.add_argument("--only", default="", help="a part of the names of cases")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a search; 0 for none")
+    parser.add_argument("--random", type=int, default=0, help="products of random shapes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MDTENSOR_CACHE_DIR"] = folder
+        device = Device()
+        name = device.torch.cuda.get_device_name()
+        tell(f"{now()}, {name}, torch {device.torch.__version__}, commit {commit()}", options.out)
+        chosen = (
+            drawn(options.random, options.seed)
+            if options.random
+            else itertools.product(options.dtype, cases())
+        )
+        for dtype, case in chosen:
+            if options.only in case.name:
+                for line in device.measure(case, dtype, options.seconds):
+                    tell(line, options.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
