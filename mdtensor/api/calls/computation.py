@@ -224,7 +224,7 @@ def call(
         alike = None if is_seen or xp is not np else alike
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
         if isinstance(found, Computation) and found.whole is not None and xp is not np:
-            found = _suited(found, seen, xp)
+            found = made((_place(xp), seen), functools.partial(suited, found, xp))
     if isinstance(found, Computation) and (plans := planner.get()) is not None:
         return plans(found, operands, out)
     if check is not None:
@@ -396,17 +396,14 @@ def _checking(run: Callable[..., Any], check: Callable[..., object], count: int)
     return checking
 
 
-def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
+def suited(computation: Computation, xp: Any) -> Computation:
     """The computation as one step, on devices that read zeros outside of arrays."""
-
-    def on_device() -> Computation:
-        whole = computation.whole and computation.whole()
-        if executor is not None or whole is None:
-            return computation
-        fills = _registry().engine_for("cupy").fills_with_zeros(whole.md_hom)
-        return replace(computation, steps=(whole,), temporaries=()) if fills else computation
-
-    return made((_place(xp), seen), on_device)
+    if xp is np or executor is not None or computation.whole is None:
+        return computation
+    whole = computation.whole()
+    if whole is None or not _registry().engine_for("cupy").fills_with_zeros(whole.md_hom):
+        return computation
+    return replace(computation, steps=(whole,), temporaries=(), whole=None)
 
 
 def _allocated(

@@ -72,9 +72,10 @@ class CallPlan(Plan):
     kernels; otherwise it calls the function, and its kernels are those that the call will run.
     """
 
-    def __init__(self, label: str, call: str, arguments: Arguments) -> None:
-        with planning() as seen:
+    def __init__(self, label: str, call: str, arguments: Arguments, xp: Any = np) -> None:
+        with planning() as planned:
             returned = arguments(arguments.stand_ins)
+        seen = [replace(p, computation=computation.suited(p.computation, xp)) for p in planned]
         if not seen:
             raise TranslationError(
                 f"a call of {label} on these operands runs no kernels", hint="call it without plan"
@@ -131,7 +132,8 @@ class CallPlan(Plan):
         if self._only is None or not _runs_kernels(operands):
             return self._arguments(operands)
         generation = invalidation.generation()
-        ready = computation.ready_for(self._only, array_module(operands))
+        xp = array_module(operands)
+        ready = computation.ready_for(computation.suited(self._only, xp), xp)
         launch = telling(_ordered(ready.new, self._order), ready.served_by)
         self._keep(generation, launch)
         with stage("run"):
@@ -149,7 +151,8 @@ class CallPlan(Plan):
             launch_into = self._keep_program(generation, choice, arrays)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
-            ready = computation.ready_for(self._only, array_module(operands))
+            xp = array_module(operands)
+            ready = computation.ready_for(computation.suited(self._only, xp), xp)
             check_out = self._takes.check_out
             into = _ordered(ready.into, (*order, *range(count, count + len(out))))
 

@@ -75,10 +75,11 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
         check_mask("an operand", operand)
     if what is einsum and operands and isinstance(operands[0], str):
         what, operands = operands[0], operands[1:]
-    plan = _plan(what, operands, options)
+    xp = array_module((*operands, *options.values()))
+    plan = _plan(what, operands, options, xp if devices is None else np)
     if devices is not None:
         plan = _spread(plan, devices, (*operands, *options.values()))
-    if array_module((*operands, *options.values())) is not np:
+    if xp is not np:
         plan.arrays, plan.device = "cupy", device_of_call(operands, options)
     return plan
 
@@ -94,13 +95,13 @@ def _spread(plan: CallPlan, devices: Any, given: Sequence[Any]) -> Plan:
 
 
 def _plan(
-    what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any]
+    what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any], xp: Any
 ) -> CallPlan:
     if not isinstance(what, str):
-        return _plan_of_call(what, operands, options)
+        return _plan_of_call(what, operands, options, xp)
     arrays = [op if isinstance(op, TensorSpec) else _array(op) for op in operands]
     if any(options.get(name) is not None for name in _REDUCING):
-        return _plan_of_call(einsum, (what, *arrays), options, label=what)
+        return _plan_of_call(einsum, (what, *arrays), options, xp, label=what)
     return _plan_of_einsum(what, arrays, options)
 
 
@@ -124,7 +125,11 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
 
 
 def _plan_of_call(
-    function: Any, operands: Sequence[Any], options: Mapping[str, Any], label: str | None = None
+    function: Any,
+    operands: Sequence[Any],
+    options: Mapping[str, Any],
+    xp: Any,
+    label: str | None = None,
 ) -> CallPlan:
     """The plan of a call of a function, by the label of its string if it has one."""
     from mdtensor.api.frontends.loops.mdh import Directive
@@ -141,10 +146,10 @@ def _plan_of_call(
     arguments = Arguments.of(function, operands, options)
     words = arguments.words
     if label is not None:
-        return CallPlan(label, ", ".join(words), arguments)
+        return CallPlan(label, ", ".join(words), arguments, xp)
     said = [operand for operand in operands[:1] if isinstance(operand, str)]
     called = getattr(function, "__name__", "the function")
-    return CallPlan(" ".join((called, *said)), ", ".join((called, *words)), arguments)
+    return CallPlan(" ".join((called, *said)), ", ".join((called, *words)), arguments, xp)
 
 
 def _array(operand: Any) -> Array:
