@@ -51,7 +51,8 @@ def started(
     `env` is added to this process's environment; a variable of it that is empty is taken away.
     Options are those of `subprocess.Popen`: `executable` is another program than Python.
     """
-    merged = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
+    # What tests of a child come to is no outcome of the tests here.
+    merged = {**os.environ, "PYTHONFAULTHANDLER": "1", "MDTENSOR_TEST_OUTCOMES": "", **(env or {})}
     given = {name: value for name, value in merged.items() if value or name not in (env or {})}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     child: subprocess.Popen[str] = subprocess.Popen(
