@@ -43,10 +43,29 @@ def _is_plain(argument: Any) -> bool:
     return kind in _PLAIN or kind is invalidation.cupy_array or isinstance(argument, np.generic)
 
 
+def _axes(args: tuple[Any, ...], options: Mapping[str, Any]) -> list[int]:
+    """The numbers of axes of the first two arguments."""
+    return [np.ndim(operand) for operand in [*args, *options.values()][:2]]
+
+
+def _are_convolved_by_numpy(*args: Any, **options: Any) -> bool:
+    """Whether both operands have one axis or none: those of more are scipy's for mdtensor."""
+    return all(count < 2 for count in _axes(args, options))
+
+
 def _have_one_axis(*args: Any, **options: Any) -> bool:
-    """Whether two operands have one axis each, or none: those of more are scipy's for mdtensor."""
-    first = [*args, *options.values()][:2]
-    return all(np.ndim(operand) < 2 for operand in first)
+    return _axes(args, options) == [1, 1]
+
+
+def _are_two(*args: Any, **_: Any) -> bool:
+    """Whether no option of `numpy.linalg` stands among the operands, where it has no place."""
+    return len(args) == 2
+
+
+def _have_elements(*args: Any, **options: Any) -> bool:
+    """Whether no operand is a list without elements, which NumPy gives the other one's type."""
+    several = [*args, *options.values()][:2]
+    return all(_type_of(each) not in (list, tuple) or np.size(each) for each in several)
 
 
 def _always(*_: Any, **__: Any) -> bool:
@@ -75,19 +94,19 @@ _NUMPY = MappingProxyType(
     {
         "einsum": _EINSUM,
         "tensordot": _TENSORDOT,
-        "dot": _function(dot, "numpy.dot", "a b out"),
+        "dot": _function(dot, "numpy.dot", "a b out", _have_elements),
         "matmul": _function(matmul, "numpy.matmul", "out casting order dtype"),
-        "inner": _function(inner, "numpy.inner"),
-        "vdot": _function(vdot, "numpy.vdot"),
+        "inner": _function(inner, "numpy.inner", "", _have_elements),
+        "vdot": _function(vdot, "numpy.vdot", "", _have_elements),
         "outer": _function(outer, "numpy.outer", "a b out"),
-        "convolve": _function(convolve, "numpy.convolve", "a v mode", _have_one_axis),
+        "convolve": _function(convolve, "numpy.convolve", "a v mode", _are_convolved_by_numpy),
         "correlate": _function(correlate, "numpy.correlate", "a v mode", _have_one_axis),
     }
 )
 _LINALG = MappingProxyType(
     {
         "matmul": _function(matmul, "numpy.linalg.matmul"),
-        "tensordot": _function(tensordot, "numpy.linalg.tensordot", "axes"),
+        "tensordot": _function(tensordot, "numpy.linalg.tensordot", "axes", _are_two),
         "outer": _function(outer, "numpy.linalg.outer", "", _have_one_axis),
     }
 )

@@ -212,6 +212,9 @@ LEFT_TO_NUMPY: dict[str, Any] = {
     "timedeltas": lambda: np.outer(B.astype("m8[s]"), B),
     "named": lambda: np.dot(a=B, b=B),
     "named operands": lambda: np.convolve(B, v=B.astype(object), mode="same"),
+    "a list of nothing in dot": lambda: np.dot(np.ones(0, "f4"), []),
+    "a list of nothing in inner": lambda: np.inner([], np.ones(0, "f4")),
+    "a list of nothing in vdot": lambda: np.vdot(np.ones(0, "f4"), []),
 }
 
 
@@ -240,6 +243,9 @@ WRONG: dict[str, Any] = {
     "out of another type": lambda: np.dot(B, B, out=np.empty(())),
     "out of another shape": lambda: np.outer(B, B, out=np.empty((2, 3))),
     "two axes of linalg": lambda: np.linalg.outer(A, A),
+    "a number in linalg": lambda: np.linalg.outer(B, np.int8(3)),
+    "axes among operands": lambda: np.linalg.tensordot(A, A, 1),  # type: ignore[call-arg]
+    "a number in correlate": lambda: np.correlate(3, 2.0, "valid"),  # type: ignore[call-overload]
 }
 
 
