@@ -90,6 +90,27 @@ def test_empty_arrays() -> None:
     assert (for_a.shape, for_b.shape) == ((2, 0), (0, 3))
 
 
+def test_arrays_that_no_kernel_reads_have_gradients() -> None:
+    apart = np.ndarray(3, "f8", buffer=bytearray(25), offset=1)
+    apart[:] = X
+    for x in (apart, X.astype(">f8")):
+        found = mdt.grad(lambda a: mdt.einsum("i,i->", a, a))(x)
+        np.testing.assert_array_equal(found, 2 * X)
+
+
+def test_the_gradient_of_a_constant_is_an_array_within_another_one() -> None:
+    seen = []
+
+    def scaled(x):
+        seen.append(mdt.grad(lambda y: (y * y).sum())(X))
+        return np.linalg.norm(seen[-1]) * x.sum()
+
+    np.testing.assert_allclose(mdt.grad(scaled)(X), np.linalg.norm(2 * X) * np.ones(3))
+    assert type(seen[0]) is np.ndarray
+    inner = mdt.grad(lambda x: mdt.grad(lambda y: (x * y * y).sum())(X).sum())
+    np.testing.assert_allclose(inner(X), 2 * X)  # which depends on what is around it
+
+
 X = np.array([1.0, 2, 3])
 W = np.array([1 + 2j, 3 - 1j, 0.5j])
 _COMPLEX = (
@@ -106,6 +127,13 @@ _COMPLEX = (
             (
                 "argument 0 is int64, and only floating-point arrays have gradients\n"
                 "  hint: convert it by a.astype(float)"
+            ),
+        ),
+        (
+            lambda: mdt.grad(lambda x: x.sum())([1.0, 2.0]),
+            (
+                "argument 0 is [1.0, 2.0], and only NumPy's arrays have gradients\n"
+                "  hint: numpy.asarray(a); mdtensor.torch and mdtensor.jax have theirs by the library"
             ),
         ),
         (

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import as_array
+from mdtensor.api.arrays.operands import as_array, as_computed
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
 from mdtensor.api.frontends.lazy.lazy import lazy
@@ -106,7 +106,6 @@ def _recorded(
     options: dict[str, Any],
 ) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
     """What a function returns, and its pullback to the arguments of these numbers."""
-    around = call_cache.tracer.get() is not None
     arrays = _leaves([args[n] for n in numbers])
     tape = Tape()
     given = list(args)
@@ -120,7 +119,7 @@ def _recorded(
         values = [_value(tape, each) for each in listed]
 
     def finished(value: Array) -> Any:
-        if around:
+        if tape.around is not None and tape.around.varies(value):
             return lazy(value)
         return value[()] if value.ndim == 0 else value
 
@@ -146,7 +145,8 @@ def _leaves(values: Sequence[Any]) -> list[Array]:
     found: list[Array] = []
     for number, value in enumerate(values):
         if not isinstance(value, LazyArray):
-            found.append(as_array(f"argument {number}", value, np).view(np.ndarray))
+            array = as_array(f"argument {number}", value, np).view(np.ndarray)
+            found += as_computed([array], np)  # a copy where no kernel reads it
             continue
         outer = call_cache.tracer.get()
         array = value.array if outer is None else outer.__self__.value_of(value)  # pyright: ignore
@@ -188,6 +188,11 @@ def _check_argument(args: Sequence[Any], number: int) -> None:
     if _is_real(value) or isinstance(value, float):
         return
     check_dense(f"argument {number}", value)
+    if not isinstance(value, np.ndarray | LazyArray | np.generic | int | complex):
+        raise GradientError(
+            f"argument {number} is {shown(value)}, and only NumPy's arrays have gradients",
+            hint="numpy.asarray(a); mdtensor.torch and mdtensor.jax have theirs by the library",
+        )
     dtype = getattr(value, "dtype", type(value).__name__)
     raise GradientError(
         f"argument {number} is {dtype}, and only floating-point arrays have gradients",

@@ -45,6 +45,7 @@ class Tape:
     tracked: dict[int, Array] = field(default_factory=dict[int, Array])
     outer: Planner | None = None
     around: Tape | None = None
+    _varying: set[int] = field(default_factory=set[int])
     _read: set[int] = field(default_factory=set[int])
     _calling: int = 0
 
@@ -83,9 +84,15 @@ class Tape:
         finally:
             self._calling -= 1
 
-    def track(self, array: Array) -> None:
-        """Has later computations on an array recorded."""
+    def track(self, array: Array, *, varies: bool = True) -> None:
+        """Has later computations on an array recorded; constants of calls do not vary."""
         self.tracked[id(array)] = array
+        if varies:
+            self._varying.add(id(array))
+
+    def varies(self, array: Array) -> bool:
+        """Whether an array depends on those that the program is differentiated by."""
+        return id(array) in self._varying
 
     def value_of(self, value: LazyArray) -> Array:
         """The array of a lazy one."""
@@ -151,8 +158,9 @@ class Tape:
         several = cast("tuple[Any, ...]", returned if isinstance(returned, tuple) else (returned,))
         results = [np.asarray(each) for each in several]
         self._read.update(tracked)
+        varies = any(map(self.varies, operands))
         for result in results:
-            self.track(result)
+            self.track(result, varies=varies)
         self.records.append(Record(found, tuple(operands), tuple(results)))
         return tuple(results) if len(results) > 1 else results[0]
 
