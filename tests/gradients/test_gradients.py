@@ -133,7 +133,7 @@ _COMPLEX = (
             lambda: mdt.grad(lambda x: x.sum())([1.0, 2.0]),
             (
                 "argument 0 is [1.0, 2.0], and only NumPy's arrays have gradients\n"
-                "  hint: numpy.asarray(a); mdtensor.torch and mdtensor.jax have theirs by the library"
+                "  hint: numpy.asarray(a); calls of mdtensor.torch and .jax have their own"
             ),
         ),
         (

@@ -22,6 +22,7 @@ from mdtensor.translate.python.expr_from_function import no_function
 Array = Any
 
 _MOST_ARGUMENTS = 256
+_OF_NUMPY: tuple[type, ...] = (np.ndarray, np.generic, LazyArray)
 
 
 def vjp(
@@ -184,14 +185,14 @@ def _is_real(value: Any) -> bool:
 def _check_argument(args: Sequence[Any], number: int) -> None:
     if not -len(args) <= number < len(args):
         raise ArgumentError(f"there is no argument {number} to differentiate by")
-    value = args[number]
+    value: Any = args[number]
     if _is_real(value) or isinstance(value, float):
         return
     check_dense(f"argument {number}", value)
-    if not isinstance(value, np.ndarray | LazyArray | np.generic | int | complex):
+    if type(value) not in (int, complex) and not isinstance(value, _OF_NUMPY):
         raise GradientError(
             f"argument {number} is {shown(value)}, and only NumPy's arrays have gradients",
-            hint="numpy.asarray(a); mdtensor.torch and mdtensor.jax have theirs by the library",
+            hint="numpy.asarray(a); calls of mdtensor.torch and .jax have their own",
         )
     dtype = getattr(value, "dtype", type(value).__name__)
     raise GradientError(
