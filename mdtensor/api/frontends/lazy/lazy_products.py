@@ -197,6 +197,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def running(name: str, a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
     """The sums or products of each element with all before it along an axis."""
     a = as_lazy(a)
+    if axis is None and a.ndim == 0:
+        a = a.reshape(1)
     if axis is None and a.ndim != 1:
         raise ShapeError(
             f"{name} of a lazy array with {a.ndim} axes has an axis", hint="axis=-1, for instance"
@@ -213,6 +215,8 @@ def position(
 ) -> Any:
     """The position of the first largest or smallest element along an axis."""
     a = as_lazy(a)
+    if axis is None and a.ndim == 0:
+        a, keepdims = a.reshape(1), False
     if axis is None and a.ndim != 1:
         raise ShapeError(
             f"arg{extreme} of a lazy array with {a.ndim} axes has an axis",

@@ -47,6 +47,8 @@ CALLS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "argmin": lambda u: np.argmin(u(C), axis=1),
     "argmax with axes kept": lambda u: u(A).argmax(0, keepdims=True),
     "argmax of one axis": lambda u: (u(A[0]) * -1).argmax(),
+    "argmin of no axis": lambda u: np.argmin(u(np.array(3.0))),
+    "cumsum of no axis": lambda u: np.cumsum(u(np.array(3.0))),
     "var": lambda u: np.var(u(A), 0),
     "std": lambda u: u(C).std((0, 2), ddof=1),
 }
