@@ -35,8 +35,9 @@ format: $(VENV)/installed ## Rewrite the sources as the checks want them.
 	$(BIN)/ruff format .
 
 test: $(VENV)/installed ## All tests that need no GPU and ask no clock: first those that begin no process.
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
-	$(BIN)/python -m pytest -m "process and not campaign" --reruns 1 $(ARGS) || test $$? = 5  # where none is asked for
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS); first=$$?; \
+	$(BIN)/python -m pytest -m "process and not campaign" --reruns 1 $(ARGS); second=$$?; \
+	for code in $$first $$second; do test $$code = 0 || test $$code = 5 || exit $$code; done  # 5: none
 
 campaign: $(VENV)/installed ## All cases, fuzzers, kills, bounds of time; a log in bench/results.
 	$(BIN)/python -m tests.campaign $(ARGS)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Self
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Collects no garbage in a block: that of other tests ends by calls, which would count."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Counted:
@@ -20,12 +35,14 @@ class Counted:
         self.steps = 0
 
     def __enter__(self) -> Self:
-        self._before = sys.getprofile()
+        self._within = ExitStack()
+        self._within.enter_context(no_collections())
+        self._within.callback(sys.setprofile, sys.getprofile())
         sys.setprofile(self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(self._before)
+        self._within.close()
         self._check()
 
     def _note(self, _: FrameType, event: str, __: object) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from tests.counted import no_collections
+
 # Behind these instructions Python looks whether a signal has come, and at jumps back.
 _LOOKS_BEHIND = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME"}
 _LOOKS_AT = ("JUMP_BACKWARD", "POP_JUMP_BACKWARD")
@@ -47,7 +49,8 @@ def comes_at(number: int, act: Callable[[], object], work: Callable[[], object],
     sys.unraisablehook = lambda lost: lost.exc_type in lost_here or told(lost)
     sys.settrace(trace)
     try:
-        work()
+        with no_collections():
+            work()
     except KeyboardInterrupt:
         pass
     finally:

@@ -23,6 +23,7 @@ from mdtensor.tuner import (
     search,
     speedup,
 )
+from tests.counted import no_collections
 
 
 def saxpy(count):
@@ -63,7 +64,8 @@ def lines_of(work):
     before = sys.gettrace()
     sys.settrace(counted)
     try:
-        work()
+        with no_collections():
+            work()
     finally:
         sys.settrace(before)
     return count
