@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Protocol
+
+from mdtensor.scoped import Given, Result, scoped
 
 STAGES = ("open", "translate", "choose", "lower", "render", "compile", "run")
 
@@ -55,19 +58,15 @@ def ran(kernel: object) -> None:
         told.ran(kernel)
 
 
-class beside:  # noqa: N801
-    """Times the stages inside for a call of another thread, whose recorder that is."""
-
-    __slots__ = "_recorder", "_token"
-
-    def __init__(self, of: Recorder | None) -> None:
-        self._recorder = of
-
-    def __enter__(self) -> None:
-        self._token = recorder.set(self._recorder)
-
-    def __exit__(self, *_: object) -> None:
-        recorder.reset(self._token)
+def beside(
+    of: Recorder | None,
+    function: Callable[Given, Result],
+    /,
+    *args: Given.args,
+    **options: Given.kwargs,
+) -> Result:
+    """Calls a function whose stages are timed for a call of another thread, by its recorder."""
+    return scoped([(recorder, of)], function, *args, **options)
 
 
 def asked_for() -> Recorder | None:

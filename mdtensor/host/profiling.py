@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 from mdtensor.api.calls.call_trace import Trace, trace
 from mdtensor.api.calls.trace_report import event, events, save_events
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError
+from mdtensor.scoped import Blocks
 
 MOST_SPANS = 10_000  # that a profile holds; more are counted only
 _SETTLED = 256  # so often commands that are done become spans
@@ -56,7 +56,6 @@ class Profile:
     def __init__(self, calls: Trace) -> None:
         self.calls = calls
         self.left_out = 0
-        self.has_ended = False
         self._noted: list[Timed | Span] = []
 
     def add(self, noted: Timed | Span) -> None:
@@ -96,7 +95,7 @@ class Profile:
         save_events(path, [*_events(self.spans), *events(self.calls.calls)])
 
 
-_entered: ContextVar[tuple[Profile, ...]] = ContextVar("profiles", default=())
+_entered = Blocks[Profile]("profiles")
 
 
 @contextmanager
@@ -106,20 +105,17 @@ def profile() -> Generator[Profile]:
     Where profiles are nested, each notes what is inside of it.
     """
     with trace() as calls:
-        begun = Profile(calls)
-        token = _entered.set((*_entered.get(), begun))
+        block = _entered.enter(Profile(calls))
         try:
-            yield begun
+            yield block.value
         finally:
-            begun.has_ended = True
-            _entered.reset(token)
+            del block
 
 
 def note(noted: Timed | Span) -> None:
     """Tells the profiles of this context."""
-    for each in _entered.get():
-        if not each.has_ended:
-            each.add(noted)
+    for each in _entered.values:
+        each.add(noted)
 
 
 @contextmanager

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, TypeVar
 
 from mdtensor.dataclass import dataclass
+from mdtensor.scoped import Given, Result, scoped
 
 Before = TypeVar("Before")
 After = TypeVar("After")
-Given = ParamSpec("Given")
 
 Watcher = Callable[["Pass[Any, ..., Any]", Any, Any], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -50,11 +49,12 @@ def run(
     return value
 
 
-@contextmanager
-def watching(watcher: Watcher) -> Generator[None]:
-    """Tells `watcher` of the passes that this thread runs: each with the values around it."""
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
+def watched(
+    watcher: Watcher,
+    function: Callable[Given, Result],
+    /,
+    *args: Given.args,
+    **options: Given.kwargs,
+) -> Result:
+    """Calls a function and tells `watcher` of the passes that it runs: each with its values."""
+    return scoped([(_watcher, watcher)], function, *args, **options)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from mdtensor.errors import TranslationError
+from mdtensor.scoped import Given, Result, scoped
 
 
 class SymbolError(TranslationError):
@@ -17,18 +17,11 @@ class SymbolError(TranslationError):
 TRACED: ContextVar[list[SymbolError] | None] = ContextVar("traced", default=None)
 
 
-@contextmanager
-def while_tracing() -> Generator[list[SymbolError]]:
-    """While a user's function runs, `==` on nodes is an error: it does not mean equal values.
-
-    Gives the errors of symbols used as if they were known, also those that the function caught.
-    """
-    errors: list[SymbolError] = []
-    token = TRACED.set(errors)
-    try:
-        yield errors
-    finally:
-        TRACED.reset(token)
+def while_tracing(
+    function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
+) -> Result:
+    """Calls a function that may compare nodes by `==`, which does not mean equal values there."""
+    return scoped([(TRACED, [])], function, *args, **options)
 
 
 def unknown(node: object, what: str, hint: str) -> SymbolError:

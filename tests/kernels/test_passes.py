@@ -14,7 +14,7 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.passes import PASSES
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.pass_runner import Pass, run, watching
+from mdtensor.lower.pass_runner import Pass, run, watched
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.search.candidates import ranked
@@ -63,8 +63,7 @@ def names_run_by(function: Callable[[], object]) -> list[str]:
         assert any(each is listed for listed in PASSES)
         found.append(each.name)
 
-    with watching(note):
-        function()
+    watched(note, function)
     return found
 
 
@@ -96,8 +95,11 @@ def test_they_run_in_the_order_of_the_list(call: Callable[[], MDHom], target: Ta
 
 def test_each_pass_begins_with_what_the_one_before_made() -> None:
     ran: list[tuple[object, object]] = []
-    with watching(lambda _each, before, after: ran.append((before, after))):
-        problem_of_device(CALLS["complex"](), CPU)
+
+    def note(_: object, before: object, after: object) -> None:
+        ran.append((before, after))
+
+    watched(note, problem_of_device, CALLS["complex"](), CPU)
     assert len(ran) > 4
     assert all(after is before for (_, after), (before, _) in itertools.pairwise(ran))
 
@@ -105,7 +107,6 @@ def test_each_pass_begins_with_what_the_one_before_made() -> None:
 def test_who_does_not_watch_any_longer_is_told_nothing() -> None:
     told: list[object] = []
     double: Pass[int, [], int] = Pass("double", lambda number: 2 * number)
-    with watching(lambda *event: told.append(event)):
-        assert run((double, double), 3) == 12
+    assert watched(lambda *event: told.append(event), run, (double, double), 3) == 12
     assert run((double,), 3) == 6
     assert told == [(double, 3, 6), (double, 6, 12)]

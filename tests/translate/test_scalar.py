@@ -362,8 +362,8 @@ def test_texts_of_shared_graphs_name_what_is_shared() -> None:
 
 
 def test_equality_means_nothing_while_tracing() -> None:
-    with while_tracing(), pytest.raises(SymbolError, match=r"hint: compare by numpy.equal"):
-        operator.eq(A, B)
+    with pytest.raises(SymbolError, match=r"hint: compare by numpy.equal"):
+        while_tracing(operator.eq, A, B)
 
 
 def test_hardware_may_round_factors_that_are_asked_to_be_less_precise() -> None:

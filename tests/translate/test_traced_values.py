@@ -161,8 +161,7 @@ def test_no_protocol_falls_through_to_pythons_default(kind: str, protocol: str) 
     value = values()[kind]
     wanted = MEANINGS.get((kind, protocol))
     try:
-        with while_tracing():
-            found = PROTOCOLS[protocol](value)
+        found = while_tracing(PROTOCOLS[protocol], value)
     except (MdtensorError, *PYTHONS):
         assert wanted is None
         return
@@ -205,9 +204,8 @@ def test_lengths_and_iterations_are_those_of_the_type_or_refused(kind: str) -> N
             len(value)
     for going_over in (list, sum, max, enumerate, lambda v: [*zip(v, v, strict=True)]):
         try:
-            with while_tracing():
-                found = going_over(value)
-                parts = [*found] if isinstance(found, enumerate) else found
+            found = while_tracing(going_over, value)
+            parts = while_tracing(list, found) if isinstance(found, enumerate) else found
         except (MdtensorError, *PYTHONS):
             assert kind not in GONE_OVER or going_over in (sum, max)
             continue

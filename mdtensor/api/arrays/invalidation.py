@@ -58,6 +58,22 @@ def order_of(array: Array, /) -> Any:
     return array.strides
 
 
+class Watch:
+    """What has all calls ask what is meant for their context, for as long as it is there.
+
+    No interrupt can come between its end and that of its element of `watchers`.
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+def watch() -> Watch:
+    """A new watch, for a context to hold."""
+    made = Watch()
+    watchers.append(weakref.ref(made, watchers.remove))
+    return made
+
+
 def may_share_memory(first: Array, second: Array) -> bool:
     """Whether arrays of CuPy's may have memory in common; replaced when CuPy is there."""
     return np.may_share_memory(first, second)
@@ -65,7 +81,7 @@ def may_share_memory(first: Array, second: Array) -> bool:
 
 # One element for each call of any thread that is being recorded, and for each mode of
 # tuning that was entered: where there is one, calls ask what is meant for their own context.
-watchers: list[object] = []
+watchers: list[weakref.ref[Watch]] = []
 # The launches of the calls of each front end, by the key of a call.
 tables: list[dict[tuple[object, ...], Callable[..., Array]]] = []
 _generations = itertools.count()  # of which no thread takes the number that another one takes

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, cast
@@ -28,9 +28,11 @@ from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
+from mdtensor.scoped import Setting, scoped
 from mdtensor.stage_timer import stage
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.combine_operators import OperatorFunction
+from mdtensor.translate.tracing import TRACED
 
 P = ParamSpec("P")
 Array = Any
@@ -84,28 +86,18 @@ def is_noting() -> bool:
     return bool(_active) and _recording.get() is not None
 
 
-@contextmanager
-def watching() -> Generator[None]:
-    """Calls inside look whether somebody traces them."""
-    watcher = object()
-    try:
-        _active.append(watcher)  # an interrupt may come behind that, or before
-        yield
-    finally:
-        if watcher in _active:
-            _active.remove(watcher)
+# Holds what has calls of this context ask, for as long as the context is there.
+_watch: ContextVar[invalidation.Watch | None] = ContextVar("watch", default=None)
 
 
-@contextmanager
-def noting(notes: list[Noted | None] | None = None) -> Generator[None]:
-    """Calls inside are parts of a call, so that each is made in full; what they run is noted."""
-    before = _recording.get()
-    try:
-        _recording.set([] if notes is None else notes)
-        with watching():
-            yield
-    finally:
-        _recording.set(before)
+def watching() -> Setting:
+    """The setting with which calls look whether somebody traces them."""
+    return _watch, invalidation.watch()
+
+
+def noting(notes: list[Noted | None]) -> tuple[Setting, Setting]:
+    """The settings with which calls are parts of a call: each is made in full and noted."""
+    return (_recording, notes), watching()
 
 
 def _is_seen() -> bool:
@@ -315,8 +307,8 @@ def recalled(
                 return result
         if _active:
             call_trace.missed(key, known)
-        if is_noting():  # a part of the call that is being made
-            return whole(*args, **options)
+        if is_noting():  # a part of the call that is being made, but of no function that is traced
+            return scoped([(TRACED, None)], whole, *args, **options)
         device = None if invalidation.cupy_array is None else device_scope.elsewhere(args, options)
         if device is not None:
             return kept_for(device, key, args, options)
@@ -457,8 +449,7 @@ def _in_full(
     key, arrays = described(args, options)
     notes: list[Noted | None] = []
     generation = invalidation.generation()
-    with noting(notes):
-        result = whole(*args, **options)
+    result = scoped([*noting(notes), (TRACED, None)], whole, *args, **options)
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
         found = launch_of(noted, arrays, result, options.get("out"))

@@ -29,6 +29,7 @@ from mdtensor.errors import ArgumentError, shown
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.scoped import Blocks, Setting, scoped
 
 MOST_CALLS = 10_000  # that a trace holds; more are counted only
 
@@ -37,7 +38,6 @@ class Trace:
     """The calls that were made while it was on; `print` gives a table, `save` a file of events."""
 
     def __init__(self) -> None:
-        self.has_ended = False
         self.clear()
 
     def clear(self) -> None:
@@ -65,14 +65,16 @@ class Trace:
         save_events(path, events(self.calls))
 
 
-_entered: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
-_everywhere: list[Trace] = []  # the trace of the whole process, where there is one
+_entered = Blocks[Trace]("traces")
+# The trace of the whole process, where there is one, and what has calls look for it.
+_everywhere: list[Trace] = []
+_watches: list[invalidation.Watch] = []
 _open: ContextVar[_Recorder | None] = ContextVar("open", default=None)
 
 
 def traces() -> list[Trace]:
     """The traces that note the calls of this context."""
-    return [*_everywhere, *(trace for trace in _entered.get() if not trace.has_ended)]
+    return [*_everywhere, *_entered.values]
 
 
 @contextmanager
@@ -89,15 +91,11 @@ def trace() -> Generator[Trace]:
     >>> [call.front_end for call in seen.calls]
     ['einsum']
     """
-    begun = Trace()
-    invalidation.watchers.append(None)
-    _entered.set((*(other for other in _entered.get() if not other.has_ended), begun))
+    block = _entered.enter(Trace(), invalidation.watch())
     try:
-        yield begun
+        yield block.value
     finally:
-        begun.has_ended = True
-        invalidation.watchers.pop()
-        _entered.set(tuple([other for other in _entered.get() if not other.has_ended]))
+        del block
 
 
 class _Recorder:
@@ -148,7 +146,7 @@ def trace_everywhere(said: str) -> Trace | None:
         )
     seen = Trace()
     _everywhere.append(seen)
-    invalidation.watchers.append(None)
+    _watches.append(invalidation.watch())
     atexit.register(_tell, seen, said, os.getpid())
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=seen.clear)
@@ -174,7 +172,7 @@ def begins() -> bool:
 
 def is_quiet() -> bool:
     """Whether nothing traces the calls of this context, and none is being noted."""
-    return not _everywhere and not _entered.get() and _open.get() is None
+    return not _everywhere and not _entered.values and _open.get() is None
 
 
 def traced(
@@ -183,9 +181,9 @@ def traced(
     """Makes a call, which the traces of this context note."""
     call = Call(front_end, time.perf_counter(), threading.get_ident())
     found, noted = _Recorder(call), traces()
-    opened, recording = _open.set(found), stage_timer.recorder.set(found)
+    settings = [(_open, found), (stage_timer.recorder, found)]
     try:
-        return function(*args, **options)
+        return scoped(settings, function, *args, **options)
     except BaseException as error:
         call.error = type(error).__name__
         raise
@@ -193,20 +191,13 @@ def traced(
         found.close()
         call.end = time.perf_counter()
         call.kernels += dict.fromkeys(k for told in found.served_by for k in _kernels_of(told))
-        stage_timer.recorder.reset(recording)
-        _open.reset(opened)
         for each in noted:
             each.add(call)
 
 
-@contextmanager
-def not_noted() -> Generator[None]:
-    """A context whose calls no trace notes, since they are planned instead of made."""
-    token = _open.set(_Recorder(Call("", 0.0, 0)))
-    try:
-        yield
-    finally:
-        _open.reset(token)
+def unnoted() -> Setting:
+    """The setting with which no trace notes calls, since they are planned instead of made."""
+    return _open, _Recorder(Call("", 0.0, 0))
 
 
 def timed(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[..., Any]:

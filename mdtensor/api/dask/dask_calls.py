@@ -36,8 +36,7 @@ def called(
     call = _Call()
     given = [call.stand_in(argument) for argument in args]
     named = {name: call.stand_in(argument) for name, argument in options.items()}
-    with planned_by(call.plan):
-        returned = function(*given, **named)
+    returned = planned_by(call.plan, function, *given, **named)
     return call.arrays_of(returned)
 
 

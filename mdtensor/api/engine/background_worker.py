@@ -83,8 +83,7 @@ class Background(Generic[Work]):
         """Does the work that waits by this key."""
         try:
             work, told = self._waiting[key]
-            with beside(told):
-                self._do(work)
+            beside(told, self._do, work)
         finally:
             with self._changed:
                 del self._waiting[key]

@@ -210,8 +210,11 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
         return
 
     def choose(md_hom: MDHom, told: Recorder | None) -> None:
-        with beside(told), stage("choose"):
-            engine.chosen(md_hom, use_store=use_store)
+        def chosen() -> None:
+            with stage("choose"):
+                engine.chosen(md_hom, use_store=use_store)
+
+        beside(told, chosen)
 
     pool = ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first")
     with stage("choose"), pool:

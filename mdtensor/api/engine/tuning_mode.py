@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import field
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from mdtensor.api.async_steps import Step
 from mdtensor.bounded import pairs_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import count_of
+from mdtensor.scoped import Blocks
 from mdtensor.translate.md_hom import MDHom
 
 # The steps of one call that runs several programs.
@@ -133,7 +133,6 @@ class _State:
     apart: Hashable = None
     recording: Recording | None = None
     budget: float = 30.0
-    has_ended: bool = False
     tune: Tune | None = None
     watch: Watch | None = None
     tuned: set[Hashable] = field(default_factory=set[Hashable])
@@ -142,17 +141,12 @@ class _State:
 _SEEN = ("record", "tune")  # modes that see each call
 _IN_MODE = object()  # stands in keys of calls in a mode that keeps launches of its own
 _DEFAULT = _State()
-# The states that this context has entered, or that was copied has, the last one last. One may end
-# in another context than it began in.
-_entered: ContextVar[tuple[_State, ...]] = ContextVar("tuning", default=())
+_entered = Blocks[_State]("tuning")
 
 
 def _state() -> _State:
-    if invalidation.watchers:
-        for state in reversed(_entered.get()):
-            if not state.has_ended:
-                return state
-    return _DEFAULT
+    entered = _entered.values if invalidation.watchers else ()
+    return entered[-1] if entered else _DEFAULT
 
 
 def current_mode() -> str:
@@ -182,18 +176,6 @@ def kept_as() -> Hashable:
     """What tells launches of this mode from those of every other; modes that keep none have one."""
     state = _state()
     return state.mode if state.apart is None else state.apart
-
-
-def _enter(state: _State) -> None:
-    invalidation.watchers.append(None)
-    _entered.set((*[other for other in _entered.get() if not other.has_ended], state))
-
-
-def _leave(state: _State) -> None:
-    """Ends a state, wherever it was entered; another one that was entered stays in force."""
-    state.has_ended = True
-    invalidation.watchers.pop()
-    _entered.set(tuple([other for other in _entered.get() if not other.has_ended]))
 
 
 def is_watching() -> bool:
@@ -243,8 +225,8 @@ def entered(
     What `watch` makes of programs is kept under `apart`, away from what other calls keep.
     """
     state = _State(mode, apart, recording, budget, tune=tune, watch=watch)
-    _enter(state)
+    block = _entered.enter(state, invalidation.watch())
     try:
         yield
     finally:
-        _leave(state)
+        del block

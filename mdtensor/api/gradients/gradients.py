@@ -113,11 +113,14 @@ def _recorded(
     for number, array in zip(numbers, arrays, strict=True):
         tape.track(array)
         given[number] = lazy(array)
-    with tape.recording():
+
+    def valued() -> tuple[list[Array], bool]:
         returned = function(*given, **options)
         several = isinstance(returned, tuple)
         listed = cast("tuple[Any, ...]", returned) if several else (returned,)
-        values = [_value(tape, each) for each in listed]
+        return [_value(tape, each) for each in listed], several
+
+    values, several = tape.recorded(valued)
 
     def finished(value: Array) -> Any:
         if tape.around is not None and tape.around.varies(value):

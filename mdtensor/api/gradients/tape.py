@@ -6,8 +6,8 @@ arrays: so what is done to them by NumPy's functions is seen, or refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import field
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.api.gradients.pullback import check_real, pullback
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import GradientError
+from mdtensor.scoped import Given, Result, Setting, scoped
 from mdtensor.specs import kind_of
 
 Array = Any
@@ -46,43 +47,31 @@ class Tape:
     outer: Planner | None = None
     around: Tape | None = None
     _varying: set[int] = field(default_factory=set[int])
-    _read: set[int] = field(default_factory=set[int])
-    _calling: int = 0
 
-    @contextmanager
-    def recording(self) -> Generator[None]:
-        """Calls inside are recorded."""
+    def recorded(
+        self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
+    ) -> Result:
+        """Calls a function whose calls are recorded."""
         self.outer, self.around = computation.planner.get(), _tape_of(call_cache.tracer.get())
-        planned = computation.planner.set(self._run)
-        traced = call_cache.tracer.set(self.call)
-        try:
-            with call_cache.watching():
-                yield
-        finally:
-            call_cache.tracer.reset(traced)
-            computation.planner.reset(planned)
+        settings = [
+            (computation.planner, self._run),
+            (call_cache.tracer, self.call),
+            call_cache.watching(),
+        ]
+        return scoped(settings, function, *args, **options)
 
-    @contextmanager
-    def outside(self) -> Generator[None]:
-        """Calls inside are those of the tape around this one, if there is one."""
-        planned = computation.planner.set(self.outer)
-        try:
-            if self.around is None:
-                yield
-            else:
-                with self.around.calling():
-                    yield
-        finally:
-            computation.planner.reset(planned)
+    def _outside(
+        self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
+    ) -> Result:
+        """Calls a function whose calls are those of the tape around this one, if there is one."""
+        settings: list[Setting] = [(computation.planner, self.outer)]
+        if self.around is not None:
+            settings.append(self.around._as_call())
+        return scoped(settings, function, *args, **options)
 
-    @contextmanager
-    def calling(self) -> Generator[None]:
-        """What runs inside is a part of a call, so that its arrays stay on the tape."""
-        self._calling += 1
-        try:
-            yield
-        finally:
-            self._calling -= 1
+    def _as_call(self, read: set[int] | None = None) -> Setting:
+        """The setting in which calls are parts of one, so that their arrays stay on the tape."""
+        return _calls, (*_calls.get(), (self, read))
 
     def track(self, array: Array, *, varies: bool = True) -> None:
         """Has later computations on an array recorded; constants of calls do not vary."""
@@ -98,8 +87,7 @@ class Tape:
         """The array of a lazy one."""
         if (held := value.array) is not None:
             return held
-        with self.calling():
-            return value.evaluate()
+        return scoped([self._as_call()], value.evaluate)
 
     def call(
         self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
@@ -121,10 +109,9 @@ class Tape:
         named = {name: valued(value) for name, value in options.items()}
         if not given:
             return function(*args, **options)
-        before, self._read = self._read, set()
-        with self.calling(), call_cache.noting():
-            returned = function(*positional, **named)
-        read, self._read = self._read, before
+        read: set[int] = set()
+        settings = [self._as_call(read), *call_cache.noting([])]
+        returned = scoped(settings, function, *positional, **named)
         if not self.tracked.keys() & {*given} <= read:
             name = getattr(function, "__name__", "the function")
             raise GradientError(f"this call of {name} has no gradient: it copies its operands")
@@ -142,7 +129,8 @@ class Tape:
     def _run(self, found: Computation, operands: Sequence[Any], out: Any) -> Any:
         """Runs a computation, and records it if it reads a tracked array."""
         tracked = [id(operand) for operand in operands if id(operand) in self.tracked]
-        if tracked and not self._calling:
+        reads = [read for tape, read in _calls.get() if tape is self]
+        if tracked and not reads:
             raise GradientError(
                 "the value of an array is asked for in a function that is differentiated",
                 hint="return lazy arrays; choose elements by numpy.where(condition, a, b)",
@@ -151,13 +139,13 @@ class Tape:
             raise GradientError("out= is written in a function that is differentiated")
         if tracked:
             check_real(found.results)
-        with self.outside():
-            returned = call(("recorded", found), operands, lambda _: found, out)
-        if out is not None or (not tracked and not self._calling):
+        returned = self._outside(call, ("recorded", found), operands, lambda _: found, out)
+        if out is not None or (not tracked and not reads):
             return returned
         several = cast("tuple[Any, ...]", returned if isinstance(returned, tuple) else (returned,))
         results = [np.asarray(each) for each in several]
-        self._read.update(tracked)
+        for read in [read for read in reads if read is not None][-1:]:
+            read.update(tracked)
         varies = any(map(self.varies, operands))
         for result in results:
             self.track(result, varies=varies)
@@ -172,18 +160,22 @@ class Tape:
         for record in self.records:
             if varying.intersection(map(id, record.operands)):
                 varying.update(id(result) for result in record.results if _is_real(result))
+        return self._outside(self._pulled_back, arrays, given, varying)
+
+    def _pulled_back(
+        self, arrays: Sequence[Array], given: Sequence[tuple[Array, Array]], varying: set[int]
+    ) -> list[Array]:
         found: dict[int, Array] = {}
-        with self.outside():
-            for array, cotangent in given:
-                _add(found, array, cotangent)
-            for record in self.records[::-1]:
-                due = [n for n, result in enumerate(record.results) if id(result) in found]
-                wanted = [n for n, op in enumerate(record.operands) if id(op) in varying]
-                if due and wanted:
-                    parts = _pulled(record, due, wanted, found)
-                    for n, part in zip(wanted, parts, strict=True):
-                        _add(found, record.operands[n], part)
-            return [found.get(id(array), np.zeros_like(array)) for array in arrays]
+        for array, cotangent in given:
+            _add(found, array, cotangent)
+        for record in self.records[::-1]:
+            due = [n for n, result in enumerate(record.results) if id(result) in found]
+            wanted = [n for n, op in enumerate(record.operands) if id(op) in varying]
+            if due and wanted:
+                parts = _pulled(record, due, wanted, found)
+                for n, part in zip(wanted, parts, strict=True):
+                    _add(found, record.operands[n], part)
+        return [found.get(id(array), np.zeros_like(array)) for array in arrays]
 
 
 def _pulled(
@@ -206,6 +198,10 @@ def _is_real(array: Array) -> bool:
 def _add(found: dict[int, Array], array: Array, part: Array) -> None:
     before = found.get(id(array))
     found[id(array)] = part if before is None else (lazy(before) + lazy(part)).evaluate()
+
+
+# The tapes whose calls this context is within, and what each has read of tracked arrays, if asked.
+_calls: ContextVar[tuple[tuple[Tape, set[int] | None], ...]] = ContextVar("calls", default=())
 
 
 def _tape_of(tracer: Any) -> Tape | None:

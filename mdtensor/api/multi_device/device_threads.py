@@ -95,8 +95,7 @@ class _Once:
 
     def _beside(self, device: int, told: Recorder | None) -> None:
         try:
-            with beside(told):
-                self._work(device)
+            beside(told, self._work, device)
         except BaseException as error:  # which the calling thread raises
             self._fail(device, error)
 

@@ -74,8 +74,7 @@ def called(
         return call.returned(call.computed(planned, [call.arrays[n] for n in numbers]))
     given = [call.stand_in(argument) for argument in args]
     named = {name: call.stand_in(option) for name, option in named.items()}
-    with planned_by(call.plan):
-        returned = function(*given, **named)
+    returned = planned_by(call.plan, function, *given, **named)
     found = call.arrays_of(returned)
     if key is not None and len(call.planned) == 1 and -1 not in call.planned[0][1]:
         _known.keep(key, call.planned[0])

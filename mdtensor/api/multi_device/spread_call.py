@@ -69,8 +69,7 @@ def spread(
     chosen = DeviceList.of(devices, "numpy" if xp is np else "cupy")
     call_cache.in_full()
     call = _Call()
-    with planned_by(call.plan):
-        returned = function(*args, **named)
+    returned = planned_by(call.plan, function, *args, **named)
     computation, operands = call.only(returned)
     results = computed(computation, as_computed(operands, xp), given, chosen, xp)
     if given:

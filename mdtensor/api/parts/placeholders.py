@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from mdtensor.api.calls import call_cache, call_trace, computation
 from mdtensor.api.calls.computation import Computation
 from mdtensor.dataclass import dataclass
+from mdtensor.scoped import Given, Result, scoped
 
 # Bytes from which memory is reserved in the address space alone.
 _LARGE = 1 << 16
@@ -67,18 +67,19 @@ class Placeholders:
         return any(np.may_share_memory(value, place) for place in self.held)
 
 
-@contextmanager
-def planned_by(plan: Callable[[Computation, Sequence[Any], Any], Any]) -> Generator[None]:
-    """A context in which computations are handed to a function instead of run.
+def planned_by(
+    plan: Callable[[Computation, Sequence[Any], Any], Any],
+    function: Callable[Given, Result],
+    /,
+    *args: Given.args,
+    **options: Given.kwargs,
+) -> Result:
+    """Calls a function whose computations are handed to `plan` instead of run.
 
     Calls that the call cache knows are made in full, too.
     """
-    token = computation.planner.set(plan)
-    try:
-        with call_trace.not_noted(), call_cache.noting():
-            yield
-    finally:
-        computation.planner.reset(token)
+    settings = [(computation.planner, plan), call_trace.unnoted(), *call_cache.noting([])]
+    return scoped(settings, function, *args, **options)
 
 
 def _place(array: Any) -> int:

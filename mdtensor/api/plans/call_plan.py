@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.scoped import Given, Result, scoped
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 from mdtensor.translate.python.tuples import as_tuple
@@ -53,16 +53,13 @@ class _Planner:
         return out
 
 
-@contextmanager
-def planning() -> Generator[list[Planned]]:
-    """A context in which calls are planned instead of run."""
+def planned(
+    function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
+) -> tuple[list[Planned], Result]:
+    """What a function would run, in order, and what it returns of placeholders."""
     planner = _Planner()
-    token = computation.planner.set(planner.plan)
-    try:
-        with call_trace.not_noted():
-            yield planner.seen
-    finally:
-        computation.planner.reset(token)
+    settings = [(computation.planner, planner.plan), call_trace.unnoted()]
+    return planner.seen, scoped(settings, function, *args, **options)
 
 
 class CallPlan(Plan):
@@ -73,9 +70,8 @@ class CallPlan(Plan):
     """
 
     def __init__(self, label: str, call: str, arguments: Arguments, xp: Any = np) -> None:
-        with planning() as planned:
-            returned = arguments(arguments.stand_ins)
-        seen = [replace(p, computation=computation.suited(p.computation, xp)) for p in planned]
+        noted, returned = planned(arguments, arguments.stand_ins)
+        seen = [replace(p, computation=computation.suited(p.computation, xp)) for p in noted]
         if not seen:
             raise TranslationError(
                 f"a call of {label} on these operands runs no kernels", hint="call it without plan"

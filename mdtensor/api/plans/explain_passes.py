@@ -13,7 +13,7 @@ from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.passes import PASSES
 from mdtensor.lower.ir.loop_nest import LoopNest
-from mdtensor.lower.pass_runner import Pass, watching
+from mdtensor.lower.pass_runner import Pass, watched
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_text import problem_text
 from mdtensor.translate.md_hom import MDHom
@@ -31,8 +31,7 @@ def passes_of(lower: Callable[[], object]) -> list[Ran]:
         if (each, before, after) not in found:
             found.append((each, before, after))
 
-    with watching(note):
-        lower()
+    watched(note, lower)
     return found
 
 

@@ -113,8 +113,8 @@ def stream(
     out: Any = options.pop("out", None)
     call_cache.in_full()
     call = _Call()
-    with planned_by(call.plan):
-        returned = function(*map(call.placed, args), **_each(call.placed, options))
+    placed = map(call.placed, args)
+    returned = planned_by(call.plan, function, *placed, **_each(call.placed, options))
     if len(call.seen) != 1 or returned is None:
         raise TranslationError(
             f"this call runs {len(call.seen)} computations, not one",

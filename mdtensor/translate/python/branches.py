@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, TypeGuard
 
 from mdtensor.dataclass import dataclass
@@ -52,9 +53,7 @@ def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
         return select(condition, as_expr(then), as_expr(otherwise))
     if isinstance(then, Aggregate) or isinstance(otherwise, Aggregate):
         raise NoChoiceError(f"{_described(then)} or {_described(otherwise)}")
-    with while_tracing():
-        is_same = type(then) is type(otherwise) and then == otherwise
-    if is_same:
+    if type(then) is type(otherwise) and while_tracing(operator.eq, then, otherwise):
         return then
     raise NoChoiceError(f"{_described(then)} or {_described(otherwise)}")
 

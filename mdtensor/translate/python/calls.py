@@ -108,8 +108,7 @@ class Calls(Expressions):
         if is_ours(function):
             return self._guarded(node, function, *args, **kwargs)
         called = [self._callable(node, arg) for arg in args]
-        with while_tracing():
-            return self._guarded(node, function, *called, **kwargs)
+        return while_tracing(self._guarded, node, function, *called, **kwargs)
 
     def _callable(self, node: ast.AST, value: Any) -> Any:
         """A function that is handed to one that is no Python, such as `map`, is run here too."""

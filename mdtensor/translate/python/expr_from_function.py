@@ -22,6 +22,7 @@ from mdtensor.errors import (
     count_of,
     shown,
 )
+from mdtensor.scoped import scoped
 from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.function_source import Source, source_of
@@ -30,7 +31,7 @@ from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.tracing import while_tracing
+from mdtensor.translate.tracing import TRACED, SymbolError
 
 _NOWHERE = Source(
     "a call", "", ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(0))
@@ -59,9 +60,9 @@ def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     returned: Any = None
     refused: Exception | None = None
     doubt = Doubt.SURE
+    caught: list[SymbolError] = []
     try:
-        with while_tracing() as caught:
-            returned = function(*args, **kwargs)
+        returned = scoped([(TRACED, caught)], function, *args, **kwargs)
     except ProgramError:
         raise
     except Exception as error:

@@ -197,8 +197,7 @@ class Expressions(ABC):
     def _printed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
         """The text that a function makes of values; of what only kernels know, there is none."""
         try:
-            with while_tracing():
-                return self._guarded(node, function, *args)
+            return while_tracing(self._guarded, node, function, *args)
         except ProgramError as error:
             if not isinstance(error.__cause__, MdtensorError):
                 raise
@@ -206,8 +205,7 @@ class Expressions(ABC):
 
     def _hashed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
         """The result of a function that looks for values by their hash, which no symbol has."""
-        with while_tracing():
-            return self._guarded(node, function, *args)
+        return while_tracing(self._guarded, node, function, *args)
 
     def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:
         if isinstance(op, ast.Not):

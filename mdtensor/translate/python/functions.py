@@ -77,8 +77,8 @@ def equality(lhs: Any, rhs: Any) -> Any:
         return apply("eq", lhs, rhs)
     if isinstance(lhs, Aggregate) or isinstance(rhs, Aggregate):
         return lhs == rhs if isinstance(lhs, Aggregate) else rhs == lhs
-    with while_tracing():  # so that expressions inside of other objects refuse to be compared
-        return lhs == rhs
+    # Expressions inside of other objects refuse to be compared.
+    return while_tracing(operator.eq, lhs, rhs)
 
 
 def inequality(lhs: Any, rhs: Any) -> Any:

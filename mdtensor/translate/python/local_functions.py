@@ -67,8 +67,13 @@ def is_ours(value: object) -> bool:
 
 
 def is_own(function: FunctionType) -> bool:
-    """Whether a function is one of mdtensor itself, which takes symbolic values as it is."""
-    return function.__code__.co_filename.startswith(_PACKAGE)
+    """Whether a function is one of mdtensor itself, which takes symbolic values as it is.
+
+    So is a front end, which is decorated: it is called, and never read.
+    """
+    if function.__code__.co_filename.startswith(_PACKAGE):
+        return True
+    return is_ours(function) and hasattr(function, "__wrapped__")
 
 
 def local_function(function: object) -> LocalFunction | None:

@@ -88,6 +88,5 @@ def compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
 def _contains(holder: Any, value: Any) -> Any:
     traced = is_symbolic(value) or isinstance(value, Aggregate) or isinstance(holder, Aggregate)
     if not traced and not is_sequence(holder):
-        with while_tracing():
-            return value in holder
+        return while_tracing(lambda: value in holder)
     return reduce(disjunction, (equality(value, element) for element in holder), False)

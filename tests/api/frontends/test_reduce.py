@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import math
 import textwrap
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mdtensor as mdt
 import mdtensor.api.calls.computation as module
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.frontends.reduce import reduce
@@ -27,6 +30,7 @@ from mdtensor.translate.operators.combination import cc, ps, pw
 from mdtensor.translate.operators.combine_operators import operator
 from tests.api.executors import executions
 from tests.cases import close, values
+from tests.counted import no_collections
 
 pytestmark = pytest.mark.usefixtures("executed")
 RNG = np.random.default_rng(7)
@@ -532,3 +536,31 @@ def test_a_function_with_other_parameters_is_refused() -> None:
         reduce("ij->i", A, f=lambda x, y: x)
     with pytest.raises(TranslationError, match="'k'"):
         reduce("ij->i", A, f=lambda x, *, k: x)
+
+
+def test_a_function_may_call_mdtensor_on_constants() -> None:
+    found = mdt.reduce("i->", np.ones(3), f=lambda x: x * mdt.einsum("i,i->", [1.0, 2.0], [3, 4]))
+    assert found == 33
+
+
+NUMBERS = itertools.count(2)
+
+
+def test_what_interrupts_a_function_that_is_traced_may_call_mdtensor() -> None:
+    """As callbacks of the garbage collection, handlers of signals and destructors do."""
+    seen: list[float] = []
+    number = next(NUMBERS)  # so that the function is a new one
+
+    def collected(phase: str, _: object) -> None:
+        if phase == "start" and not seen:
+            seen.append(mdt.reduce("i,i->", [1.0, 2.0], [3.0, 4.0], f=lambda a, b: a * b + 1))
+
+    def product(a: float, b: float) -> float:
+        gc.collect()
+        return a * b * number
+
+    with no_collections():  # but that one
+        gc.callbacks.append(collected)
+        assert mdt.reduce("i,i->", np.ones(3), np.ones(3), f=product) == 3 * number
+        gc.callbacks.remove(collected)
+    assert seen == [13]

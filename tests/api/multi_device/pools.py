@@ -47,8 +47,7 @@ def computation_of(
         results = tuple(map(places.of, planned.results))
         return results[0] if len(results) == 1 else results
 
-    with planned_by(plan):
-        call(*arrays)
+    planned_by(plan, call, *arrays)
     [(planned, operands)] = seen
     arrays = as_computed(operands, np)
     return planned, as_converted(arrays, planned.converted)

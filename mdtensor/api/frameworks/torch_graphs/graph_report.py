@@ -18,6 +18,7 @@ from mdtensor.api.frameworks.torch_graphs.planned_step import PlannedStep
 from mdtensor.autotune.progress import format_time
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError
+from mdtensor.scoped import scoped
 
 OURS, TORCHS = "mdtensor", "torch"
 
@@ -92,12 +93,8 @@ def measured(function: Callable[..., Any], arguments: Sequence[Any], repeats: in
     def timed(graph: CompiledGraph) -> Callable[..., Any]:
         return _interpreter(graph, seconds).run
 
-    token = timers.set(timed)
-    try:
-        for _ in range(repeats):
-            function(*arguments)
-    finally:
-        timers.reset(token)
+    for _ in range(repeats):
+        scoped([(timers, timed)], function, *arguments)
     if not seconds:
         raise ArgumentError(
             "the call ran no compiled graph",

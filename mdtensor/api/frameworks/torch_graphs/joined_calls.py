@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.plans.bound_arguments import place_of, stand_ins_of
-from mdtensor.api.plans.call_plan import planning
+from mdtensor.api.plans.call_plan import planned
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Step
@@ -25,8 +25,7 @@ def joined(function: Callable[..., Sequence[Array]], specs: tuple[TensorSpec, ..
     reads other arrays, or gives what no call computed.
     """
     operands = stand_ins_of(specs)
-    with planning() as seen:
-        returned = function(*operands)
+    seen, returned = planned(function, *operands)
     # Placeholders are told apart by where they lie; they are alive as long as `seen` is.
     slots = {place_of(array): n for n, array in enumerate(operands)}
     made: list[TensorSpec] = []

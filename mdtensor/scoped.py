@@ -1,0 +1,80 @@
+"""Settings of a call or of a `with` block, of which no interrupt leaves anything.
+
+An interrupt may come between setting a variable and the `try` that would take it back, and within
+its `finally`. A copy of the context has no such places: it is dropped whole.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, copy_context
+from typing import Any, Generic, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+Setting = tuple[ContextVar[Any], Any]
+
+
+def scoped(
+    settings: Sequence[Setting],
+    function: Callable[Given, Result],
+    /,
+    *args: Given.args,
+    **options: Given.kwargs,
+) -> Result:
+    """Calls a function in a copy of the context in which these variables are set, and no longer.
+
+    What the function sets of other variables is gone afterwards, too.
+
+    >>> level = ContextVar("level", default=0)
+    >>> scoped([(level, 1)], level.get), level.get()
+    (1, 0)
+    """
+    context = copy_context()
+    context.run(_set, settings)
+    try:
+        return context.run(function, *args, **options)
+    finally:
+        del context, settings  # which the traceback of an error would keep
+
+
+def _set(settings: Sequence[Setting]) -> None:
+    for variable, value in settings:
+        variable.set(value)
+
+
+class Block(Generic[Value]):
+    """A `with` block that its context is in, for as long as this object is there.
+
+    Whoever enters it holds it in a variable of its own and drops that at the end, so that an
+    interrupt anywhere ends the block as well: contexts hold weak references.
+    """
+
+    __slots__ = ("__weakref__", "held", "value")
+
+    def __init__(self, value: Value, held: object) -> None:
+        self.value = value
+        self.held = held
+
+
+class Blocks(Generic[Value]):
+    """The blocks of one kind that contexts are in; one may end in another context."""
+
+    def __init__(self, name: str) -> None:
+        self._entered: ContextVar[tuple[weakref.ref[Block[Value]], ...]]
+        self._entered = ContextVar(name, default=())
+
+    def enter(self, value: Value, held: object = None) -> Block[Value]:
+        """A block of this context with a value; `held` is kept for as long as it is there."""
+        made = Block(value, held)
+        alive = [each for each in self._entered.get() if each() is not None]
+        self._entered.set((*alive, weakref.ref(made)))
+        return made
+
+    @property
+    def values(self) -> list[Value]:
+        """The values of the blocks that this context is in, the innermost last."""
+        found = (each() for each in self._entered.get())
+        return [block.value for block in found if block is not None]
