@@ -18,7 +18,8 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,37 +65,77 @@ def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
     entries[_OWN_ICD] = os.fsencode(library) + b"\n"
     directory = cache_directory() / "icd" / _digest(entries)
     try:
-        private_folder(directory.parent)
-        if _holds(directory, entries) or _published(directory, entries):
-            return directory
-    except OSError:
-        pass
+        _publish(directory, lambda: _holds(directory, entries), partial(_write, entries))
     except NotPrivateError as error:
         tell(error)
+    except OSError:
+        pass
+    else:
+        return directory
     directory = Path(tempfile.mkdtemp(prefix="mdtensor-icd-"))
     atexit.register(_remove, directory, os.getpid())
-    _write(directory, entries)
+    _write(entries, directory)
     return directory
 
 
-def _digest(entries: Mapping[str, bytes]) -> str:
-    return hashlib.sha256(repr(sorted(entries.items())).encode()).hexdigest()[:32]
+def path_without_blanks(library: Path) -> Path:
+    """A path of the library without blanks, since it reads its folder in a table up to the first.
+
+    Below a path with one, it is loaded from hard links to all files of its folder, in the cache;
+    where there can be none, it stays where it is, and has a device that cannot be opened.
+    """
+    if not _has_blanks(library):
+        return library
+    files = sorted(path for path in library.parent.iterdir() if path.is_file())
+    directory = cache_directory() / "intel" / _digest([(str(f), f.stat().st_ino) for f in files])
+    if _has_blanks(directory):
+        return library
+
+    def holds() -> bool:
+        check_private(directory)
+        return all(file.samefile(directory / file.name) for file in files)
+
+    def link(draft: Path) -> None:
+        for file in files:
+            (draft / file.name).hardlink_to(file)
+
+    try:
+        _publish(directory, holds, link)
+    except (OSError, NotPrivateError):
+        return library
+    return directory / library.name
 
 
-def _published(directory: Path, entries: Mapping[str, bytes]) -> bool:
-    """Whether a directory has these files, now that it was made where it had not."""
+def _has_blanks(path: Path) -> bool:
+    return any(map(str.isspace, str(path)))
+
+
+def _digest(entries: object) -> str:
+    return hashlib.sha256(repr(entries).encode()).hexdigest()[:32]
+
+
+def _publish(directory: Path, is_whole: Callable[[], bool], fill: Callable[[Path], object]) -> None:
+    """Makes a private directory that is filled before it has its name, unless it is there, whole.
+
+    Raises OSError where it cannot be made, NotPrivateError where another user can change it.
+    """
+    private_folder(directory.parent)
+    with contextlib.suppress(OSError):
+        if is_whole():
+            return
     shutil.rmtree(directory, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(dir=directory.parent, prefix="."))
     try:
-        _write(draft, entries)
+        fill(draft)
         with contextlib.suppress(OSError):  # another process did the same
             draft.rename(directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return _holds(directory, entries)
+    if not is_whole():
+        raise FileNotFoundError(f"{directory} is not whole")
 
 
-def _write(directory: Path, entries: Mapping[str, bytes]) -> None:
+def _write(entries: Mapping[str, bytes], directory: Path) -> None:
     for name, content in entries.items():
         (directory / name).write_bytes(content)
         (directory / name).chmod(0o600)
@@ -138,7 +179,7 @@ def load_pyopencl() -> ModuleType:
     if "OCL_ICD_VENDORS" not in os.environ:
         library = intel_library()
         if library is not None:
-            os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))
+            os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(path_without_blanks(library)))
     if "pyopencl" not in sys.modules and not _has_user_cache():
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -215,6 +216,54 @@ class TestVendorsDirectory:
     def test_works_without_any_of_the_system(self, tmp_path):
         directory = opencl_runtime.vendors_directory(Path("/x/libintelocl.so"), tmp_path / "none")
         assert set(self.contents(directory)) == {"mdtensor-intel.icd"}
+
+
+class TestPathWithoutBlanks:
+    @pytest.fixture
+    def library(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path / "cache"))
+        (tmp_path / "a b").mkdir()
+        for name in ("libintelocl.so", "libtbb.so"):
+            (tmp_path / "a b" / name).write_text(name)
+        return tmp_path / "a b" / "libintelocl.so"
+
+    def test_its_folder_is_linked_once(self, library):
+        found = opencl_runtime.path_without_blanks(library)
+        assert " " not in str(found)
+        for file in library.parent.iterdir():
+            assert file.samefile(found.with_name(file.name))
+        assert opencl_runtime.path_without_blanks(library) == found
+        library.unlink()
+        library.write_text("of another version")
+        other = opencl_runtime.path_without_blanks(library)
+        assert other.read_text() == "of another version"
+
+    def test_other_paths_stay(self, tmp_path):
+        library = tmp_path / "lib" / "libintelocl.so"
+        assert opencl_runtime.path_without_blanks(library) == library
+
+    def test_it_stays_where_there_are_no_links(self, library, monkeypatch):
+        def refused(*_: object) -> None:
+            raise PermissionError("no links to files of others")
+
+        monkeypatch.setattr(Path, "hardlink_to", refused)
+        assert opencl_runtime.path_without_blanks(library) == library
+
+
+@pytest.mark.process
+def test_the_runtime_works_below_a_path_with_a_blank(tmp_path):
+    library = opencl_runtime.intel_library()
+    assert library is not None
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    for file in library.parent.iterdir():
+        if file.is_file():
+            shutil.copy(file, folder)
+    there = (
+        "from pathlib import Path\nfrom mdtensor.backends.opencl import opencl_runtime\n"
+        f"opencl_runtime.intel_library = lambda: Path({str(folder / library.name)!r})\n"
+    )
+    python(there + CALL, HOME=str(tmp_path), MDTENSOR_DEVICE="opencl")
 
 
 @pytest.mark.process
