@@ -153,3 +153,21 @@ def test_what_takes_no_turns_replaces_nothing(
     (report,) = plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
     assert not report.cached
     assert kept(engine, problem)[1] != untuned
+
+
+@pytest.mark.parametrize("engine", ["gpu"], indirect=True)
+def test_a_general_kernel_that_calls_run_meanwhile_is_what_a_winner_has_to_beat(
+    engine: Engine, bench: Bench
+) -> None:
+    engine.usual(problem_of(engine, plan_of(64)))
+    engine.settle()  # a general kernel
+    plan = plan_of(65)
+    problem = problem_of(engine, plan)
+    usual = engine.usual(problem)
+    assert usual.is_general
+    bench.outcome = lambda schedule: 1e-6 if schedule == usual.schedule else 2e-6
+    (report,) = plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
+    assert report.gain == 1
+    assert kept(engine, problem)[1] == usual.schedule
+    own = engine.untuned(problem).schedule
+    assert own != usual.schedule
