@@ -4,8 +4,9 @@ Nothing is decided by single times or by medians, which noise puts in any order:
 the logarithms of its times over those of the incumbent's, turn by turn, have a sum that is
 `CERTAIN` times the root of the sum of their squares. Where both are as fast, each has either sign
 with equal chance, however wide its distribution is: so sixteen turns suffice of which all are
-faster, and in fewer nothing is certain by signs. Few turns suffice where the difference is larger
-than any noise: squares count as `NOISE`'s at most while all turns agree that far.
+faster, and in fewer nothing is certain by signs. Four suffice where the difference is larger than
+the noise that they show: a square counts as that of twice what turns differ by, or of `NOISE`, at
+most.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ T = TypeVar("T")
 Turns = Sequence[Sequence[float] | None]
 
 CERTAIN = 4.0
-# What turns of one program differ by, as a logarithm, where nothing is wrong.
-NOISE = 0.1
-_LEAST, _MOST = 3, 64  # turns
+# What turns of one program differ by at least, as a logarithm, even where few show less.
+NOISE = 0.03
+_LEAST, _MOST = 4, 64  # turns
 _OUTLIER = 3.0  # times the middle difference: the most that one turn counts
 _SHORTEST = 1e-9  # seconds
 
@@ -30,7 +31,7 @@ _SHORTEST = 1e-9  # seconds
 def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
     """Whether times are certainly shorter than others that were taken beside them.
 
-    >>> is_faster([0.7, 0.71, 0.7], [1.0, 1.01, 1.0]), is_faster([0.9, 0.9, 0.9], [1.0, 1.0, 1.0])
+    >>> is_faster([0.9, 0.91, 0.9, 0.9], [1.0] * 4), is_faster([0.9, 1.0, 0.9, 0.9], [1.0] * 4)
     (True, False)
     >>> is_faster([0.99] * 16, [1.0] * 16), is_faster([0.99] * 8 + [1.01] * 8, [1.0] * 16)
     (True, False)
@@ -41,7 +42,7 @@ def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
         return False
     most = _OUTLIER * statistics.median(map(abs, ratios))
     ratios = [max(-most, min(most, ratio)) for ratio in ratios]
-    counted = max(NOISE, max(ratios) - min(ratios))
+    counted = max(NOISE, 2 * (max(ratios) - min(ratios)))
     error = math.sqrt(math.fsum(min(abs(ratio), counted) ** 2 for ratio in ratios))
     return -math.fsum(ratios) > CERTAIN * error * (1 - 1e-9)
 

@@ -73,7 +73,7 @@ _CONFIRM_SHARE = 0.12
 # On processors no more than it takes: seconds at least, and runs of the best.
 _CONFIRM_SECONDS, _CONFIRM_RUNS = 1.5, 50
 # Seconds that a rival's turns take at least, and the turns that those of long runs should have.
-_TURNS_SECONDS, _TURNS = 0.2, 3
+_TURNS_SECONDS, _TURNS = 0.2, 4
 # What the cost model expects counts by this power beside times that are those of memory. In a
 # process or a minute in which memory gives little, one thread was as fast as two, and was taken:
 # 1.4 ms where two threads need 0.5 at other times.
