@@ -13,6 +13,7 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.api.tuning.schedule_search import searched
+from mdtensor.autotune.paired_turns import Turns
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search import search as search_module
 from mdtensor.autotune.trial import Trial
@@ -46,7 +47,7 @@ class Watched(Measurer):
         super().opened()
         self.spent["opening"] += time.monotonic() - begun
 
-    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+    def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
         begun, waited = time.monotonic(), self._waited()
         try:
             return super().by_turns(schedules)
@@ -132,5 +133,6 @@ def seconds_by_turns(
             raise AssertionError(wrong)
     found = [bench.clock.by_turns(runs) for _ in range(times)]
     return [
-        statistics.median(seconds or 0.0 for seconds in each) for each in zip(*found, strict=True)
+        statistics.median(seconds for times in each for seconds in times or (0.0,))
+        for each in zip(*found, strict=True)
     ]

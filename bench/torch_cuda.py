@@ -1,10 +1,10 @@
 """Calls and plans on torch's CUDA tensors against torch: host and device apart, untuned and tuned.
 
 `python -m bench.torch_cuda --out FILE` takes products of language models, attention and
-convolutions; `--random 40 --seed 1` draws products of any shape instead and looks whether what a
-search found is slower than what ran before it. Host time is that of a call on an idle device until
-it returns. Device time is between events, L2 flushed, the host ahead. All turns alternate with
-torch's; a result further from float64 than `MOST_WRONG` has no time.
+convolutions; products of any shape, untuned and tuned by turns, has `bench.never_slower`. Host time
+is that of a call on an idle device until it returns. Device time is between events, L2 flushed, the
+host ahead. All turns alternate with torch's; a result further from float64 than `MOST_WRONG` has no
+time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import itertools
-import math
 import os
-import random
 import statistics
 import sys
 import tempfile
@@ -28,7 +26,6 @@ from bench.machine import commit, now, tell
 
 MOST_WRONG = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}  # of the largest result
 ROUNDS, CALLS = 21, 200
-SLOWER = 1.03  # what two measurements of one kernel may differ by
 Run = Callable[[], Any]
 
 
@@ -102,19 +99,6 @@ def cases() -> Iterator[Case]:
     yield convolution("1x1 of 256", (32, 56, 56, 256), (64, 1, 1, 256), 0)
 
 
-def drawn(count: int, seed: int) -> Iterator[tuple[str, Case]]:
-    """Products of random shapes and types, of 2 to 64 GFLOP at most."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        while True:
-            m, k, n = (round(2 ** rng.uniform(0, 14)) for _ in range(3))
-            if m * k * n < 1 << 35 and max(m * k, k * n, m * n) < 1 << 27:
-                break
-        text = rng.choice(("ik,jk->ij", "ik,kj->ij"))
-        second = (n, k) if text == "ik,jk->ij" else (k, n)
-        yield rng.choice(list(MOST_WRONG)), product(f"{m}x{k}x{n}", text, (m, k), second)
-
-
 class Device:
     """The first GPU, and its clock."""
 
@@ -158,17 +142,17 @@ class Device:
         """Microseconds on the device, by turns: medians."""
         return [statistics.median(t) * 1e6 for t in self.clock.times(runs, ROUNDS, ahead=True)]
 
-    def told(self, name: str, case: Case, tensors: Sequence[Any], run: Run) -> tuple[str, float]:
-        """What a way to call takes beside torch, and its device time."""
+    def told(self, name: str, case: Case, tensors: Sequence[Any], run: Run) -> str:
+        """What a way to call takes beside torch."""
         for _ in range(8):
             result = run()
         wrong = self.wrong(case, tensors, result)
         dtype = str(tensors[0].dtype).rpartition(".")[2]
         if not wrong <= MOST_WRONG[dtype]:
-            return f"{name} WRONG by {wrong:.1e}", math.inf
+            return f"{name} WRONG by {wrong:.1e}"
         theirs, ours = self.device_us([lambda: case.torch(*tensors), run])
         host = self.host_us(run)
-        return f"{name} {ours:.1f} us ({theirs / ours:.2f} of torch), host {host:.1f}", ours
+        return f"{name} {ours:.1f} us ({theirs / ours:.2f} of torch), host {host:.1f}"
 
     def measure(self, case: Case, dtype: str, seconds: float) -> Iterator[str]:
         """Lines of what a case takes: calls and plans, untuned and tuned."""
@@ -181,16 +165,12 @@ class Device:
             case.call(*tensors)
         self.engine.settle()
         ways = (("call", lambda: case.call(*tensors)), ("plan", self.planned(case, tensors)))
-        untuned: dict[str, float] = {}
         for name, run in ways:
-            line, untuned[name] = self.told(f"  {name}, untuned", case, tensors, run)
-            yield line
+            yield self.told(f"  {name}, untuned", case, tensors, run)
         if seconds:
             mdt.tune(seen, seconds, quiet=True)
             for name, run in ways:
-                line, tuned = self.told(f"  {name}, tuned", case, tensors, run)
-                slower = tuned / untuned[name]
-                yield f"{line}{f' SLOWER by {slower:.2f}' if slower > SLOWER else ''}"
+                yield self.told(f"  {name}, tuned", case, tensors, run)
 
     def planned(self, case: Case, tensors: Sequence[Any]) -> Run:
         """A call of a plan of tensors."""
@@ -204,8 +184,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", nargs="*", default=["bfloat16", "float16"])
     parser.add_argument("--only", default="", help="a part of the names of cases")
     parser.add_argument("--seconds", type=float, default=6.0, help="of a search; 0 for none")
-    parser.add_argument("--random", type=int, default=0, help="products of random shapes")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
@@ -213,12 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         device = Device()
         name = device.torch.cuda.get_device_name()
         tell(f"{now()}, {name}, torch {device.torch.__version__}, commit {commit()}", options.out)
-        chosen = (
-            drawn(options.random, options.seed)
-            if options.random
-            else itertools.product(options.dtype, cases())
-        )
-        for dtype, case in chosen:
+        for dtype, case in itertools.product(options.dtype, cases()):
             if options.only in case.name:
                 for line in device.measure(case, dtype, options.seconds):
                     tell(line, options.out)

@@ -15,11 +15,12 @@ import pytest
 from mdtensor.api.tuning import tune
 from mdtensor.api.tuning.measurer import _OPENING_GRACE, TooLateError
 from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.paired_turns import Turns
 from mdtensor.autotune.trial import Trial
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 
-_ROUNDS = 7
+_ROUNDS = 4
 
 
 class Clock:
@@ -46,7 +47,8 @@ class Bench:
     """Stands for the `Measurer` of a device: `outcome` gives the seconds of a schedule, or a Trial.
 
     A trial takes `trial_s` on the clock, making the arrays and the reference of a problem
-    `opens_s`, and turns take what their schedules take.
+    `opens_s`, and turns take what their schedules take. All times are multiplied by what `noise`
+    gives for each.
     """
 
     ahead, apart, is_open = 0, True, True
@@ -54,6 +56,7 @@ class Bench:
     def __init__(self, outcome: Callable[[Schedule], float | Trial] = some_microseconds) -> None:
         self.outcome = outcome
         self.trial_s, self.opens_s = 0.5, 1.0
+        self.noise: Callable[[], float] = lambda: 1.0
         self.clock = Clock()
         self.deadline = Deadline(math.inf, self.clock)
         # What it was asked for: problems, with the moment by which each shall end; schedules; and
@@ -79,7 +82,7 @@ class Bench:
         self.measured.append(schedule)
         self.clock.now += self.trial_s
         found = self.outcome(schedule)
-        return found if isinstance(found, Trial) else Trial("ok", found, 0.0)
+        return found if isinstance(found, Trial) else Trial("ok", found * self.noise(), 0.0)
 
     def costs(self, schedule: Schedule) -> Mapping[str, float]:
         if schedule not in self.measured:
@@ -91,13 +94,13 @@ class Bench:
     def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
         return list(schedules)
 
-    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+    def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
         self.confirmed.extend(schedules)
         return self._turns([self._seconds(each) for each in schedules])
 
     def calls_by_turns(
         self, steps: Sequence[Any], schedules: Sequence[Sequence[Schedule]]
-    ) -> list[float | None]:
+    ) -> Turns:
         self.calls.append(len(steps))
         return self._turns([sum(map(self._seconds, each)) for each in schedules])
 
@@ -105,13 +108,17 @@ class Bench:
         found = self.outcome(schedule)
         return found.cost if isinstance(found, Trial) else found
 
-    def _turns(self, seconds: Sequence[float]) -> list[float | None]:
+    def _turns(self, seconds: Sequence[float]) -> Turns:
         """Each has one at least, and none begins another one behind the deadline."""
-        counted = [each for each in seconds if each < math.inf]
+        times: list[list[float]] = [[] for _ in seconds]
         for number in range(_ROUNDS):
-            if not number or not self.deadline.is_over:
-                self.clock.now += sum(counted)
-        return [each if each < math.inf else None for each in seconds]
+            if number and self.deadline.is_over:
+                break
+            for each, taken in zip(seconds, times, strict=True):
+                if each < math.inf:
+                    taken.append(each * self.noise())
+                    self.clock.now += taken[-1]
+        return [taken or None for taken in times]
 
 
 def use(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:

@@ -83,7 +83,7 @@ class Engine:
         problem = self.problem_of(md_hom)
         if use_store and (tuned := self.tuned(problem)):
             return tuned
-        return self.policy.now(problem) or self.untuned(problem)
+        return self.usual(problem)
 
     def chosen(self, md_hom: MDHom, *, use_store: bool = True) -> Choice:
         """The same, as it was chosen since there were new kernels."""
@@ -176,6 +176,10 @@ class Engine:
         if choice.variant is None:
             return self.source(problem, choice.schedule)
         return self.source(GENERALISE(problem)[0], choice.variant)
+
+    def usual(self, problem: Problem) -> Choice:
+        """The kernel that calls run now where there is no winner."""
+        return self.policy.now(problem) or self.untuned(problem)
 
     def untuned(self, problem: Problem) -> Choice:
         """A kernel with the problem's own constants, else the general one that suits it best.

@@ -72,8 +72,10 @@ class Benches:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        # One of them is there at a time, by the text that it was asked for by.
         self._text = ""
         self._bench: Bench | None = None
+        self._call: CallArena | None = None
 
     def handle(self, request: Request) -> Reply:
         """Measures one schedule of a problem, or confirms several by turns, or whole calls.
@@ -94,7 +96,7 @@ class Benches:
     def bench_of(self, text: str) -> Bench:
         """The bench of a problem."""
         if self._bench is None or text != self._text:
-            self._bench = None  # its memory first
+            self._bench = self._call = None  # their memory first
             self._bench, self._text = self.made(unpacked(text)), text
         return self._bench
 
@@ -112,11 +114,12 @@ class Benches:
 
     def calls(self, request: Request) -> Reply:
         """Seconds of a call of several programs by various schedules, by turns."""
-        self._bench = None  # its memory first
-        arena = CallArena(self.engine, unpacked(request["call"]))
-        clock = self.clock()
-        runs = [arena.run_of(each) for each in request["schedules"]]
-        return {"seconds": clock.by_turns(runs, request.get("seconds", math.inf))}
+        text = request["call"]
+        if self._call is None or text != self._text:
+            self._bench = self._call = None  # their memory first
+            self._call, self._text = CallArena(self.engine, unpacked(text)), text
+        runs = [self._call.run_of(each) for each in request["schedules"]]
+        return {"seconds": self.clock().by_turns(runs, request.get("seconds", math.inf))}
 
 
 class Bench:

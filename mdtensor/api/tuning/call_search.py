@@ -7,12 +7,14 @@ what one left in the caches is what the next one finds.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from mdtensor.api.async_steps import Step
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.stored_schedules import with_schedules
 from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.autotune.paired_turns import Turns, fastest_by_turns
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.worker.worker import WorkerError
 from mdtensor.dataclass import dataclass
@@ -20,8 +22,6 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 
-# What is kept must be faster than the winners of the single programs by this much.
-CLEARLY = 0.99
 _RIVALS = 3  # of each program, beside its winner and what it runs untuned
 _NEAR = 1.5  # alone they take at most so many times as long as the winner
 _MOST = 16
@@ -40,18 +40,18 @@ class Known:
 
 
 # The schedules of a call's programs that are not the winners.
-Mixture = Mapping[Problem, Schedule]
-WINNERS: Mixture = {}
+Mixture = frozenset[tuple[Problem, Schedule]]
+WINNERS: Mixture = frozenset()
 
 
 def keep_what_is_fastest(
     engine: Engine, steps: Sequence[Step], budget: float, measurer: Measurer
 ) -> bool:
-    """Lets the winners of a call's programs take turns, as a whole, with others; keeps the best.
+    """Replaces the winners of a call's programs by what makes the whole call certainly faster.
 
-    The others are all programs untuned, and one of them by another schedule that did well alone;
-    then all of those together that made the call faster. Whether anything changed in the store.
-    Programs without a winner leave all as it is.
+    Others take turns with them: all programs untuned, and one of them by another schedule that did
+    well alone; then all of those together that made the call faster. Whether anything changed in
+    the store. Programs without a winner leave all as it is.
     """
     steps = [step for step in steps if 0 not in step.md_hom.extents.values()]
     problems = [engine.problem_of(step.md_hom) for step in steps]
@@ -61,24 +61,23 @@ def keep_what_is_fastest(
         return False
     winners = {each.problem: each.schedule for each in found}
 
-    def by_turns(mixtures: Sequence[Mixture]) -> list[tuple[float, Mixture]]:
-        """The mixtures that run, the fastest first; the first of equals."""
+    def by_turns(mixtures: Sequence[Mixture]) -> Turns:
         schedules = [[(winners | dict(m))[problem] for problem in problems] for m in mixtures]
-        times = measurer.calls_by_turns(steps, schedules)
-        made = [(t, m) for t, m in zip(times, mixtures, strict=True) if t is not None]
-        return sorted(made, key=lambda pair: pair[0])
+        return measurer.calls_by_turns(steps, schedules)
+
+    def fastest(usual: Mixture, *others: Mixture) -> tuple[Mixture, dict[Mixture, list[float]]]:
+        return fastest_by_turns(usual, others, by_turns, is_over=lambda: measurer.deadline.is_over)
 
     alone = sum(each.winner.seconds for each in found)
     most = max(2, min(_MOST, int(budget / max(_TURN, _RUNS * alone))))
     try:
-        ranking = by_turns([WINNERS, *_contenders(engine, found)][:most])
-        best = _without_winners(ranking)
-        together = _together(ranking)
-        if len(together) > 1 and together not in [mixture for _, mixture in ranking]:
-            best = _without_winners(by_turns([WINNERS, together, *([best] if best else [])]))
+        others = list(dict.fromkeys(_contenders(engine, found)))[: most - 1]
+        best, times = fastest(WINNERS, *others)
+        if len(together := _together(times)) > 1 and together not in times:
+            best, _ = fastest(best, together)
     except (WorkerError, KeyboardInterrupt):
         return False
-    for problem, schedule in best.items():
+    for problem, schedule in best:
         _keep(engine, known[problem], schedule)
     return bool(best)
 
@@ -94,7 +93,7 @@ def _known(engine: Engine, problem: Problem) -> Known | None:
     for row, schedule in with_schedules(problem, rows):
         if row.status == "ok" and row.seconds is not None and row.detail != "not repeated":
             seconds[schedule] = min(row.seconds, seconds.get(schedule, row.seconds))
-    untuned = engine.untuned(problem).schedule
+    untuned = engine.usual(problem).schedule
     ranking = sorted(seconds, key=lambda schedule: seconds[schedule])
     near = [each for each in ranking if seconds[each] <= _NEAR * winner.seconds]
     spread = {_spread(own)}
@@ -113,31 +112,26 @@ def _spread(schedule: Schedule) -> tuple[object, ...]:
 
 def _contenders(engine: Engine, found: Sequence[Known]) -> Iterator[Mixture]:
     """Combinations to be timed: all untuned, then one rival program each."""
-    yield {each.problem: engine.untuned(each.problem).schedule for each in found}
+    untuned = [(each, engine.usual(each.problem).schedule) for each in found]
+    if others := frozenset((each.problem, s) for each, s in untuned if s != each.schedule):
+        yield others
     longest = sorted(found, key=lambda each: -each.winner.seconds)
     for rank in range(_RIVALS + 1):
         for each in longest:
             if rank < len(each.rivals):
-                yield {each.problem: each.rivals[rank][0]}
+                yield frozenset({(each.problem, each.rivals[rank][0])})
 
 
-def _without_winners(ranking: Sequence[tuple[float, Mixture]]) -> Mixture:
-    """The fastest mixture; the winners where it is not clearly faster."""
-    usual = next((seconds for seconds, mixture in ranking if not mixture), None)
-    if not ranking or usual is None or ranking[0][0] > CLEARLY * usual:
-        return WINNERS
-    return ranking[0][1]
-
-
-def _together(ranking: Sequence[tuple[float, Mixture]]) -> Mixture:
+def _together(times: Mapping[Mixture, Sequence[float]]) -> Mixture:
     """Of each program the rival that made the call fastest, where one made it faster."""
-    usual = next((seconds for seconds, mixture in ranking if not mixture), 0.0)
+    medians = {mixture: statistics.median(found) for mixture, found in times.items() if found}
+    usual = medians.get(WINNERS, 0.0)
     found: dict[Problem, Schedule] = {}
-    for seconds, mixture in ranking:
-        if len(mixture) == 1 and seconds < usual:
-            ((problem, schedule),) = mixture.items()
+    for mixture in sorted(medians, key=lambda mixture: medians[mixture]):
+        if len(mixture) == 1 and medians[mixture] < usual:
+            ((problem, schedule),) = mixture
             found.setdefault(problem, schedule)
-    return found
+    return frozenset(found.items())
 
 
 def _keep(engine: Engine, known: Known | None, schedule: Schedule) -> None:

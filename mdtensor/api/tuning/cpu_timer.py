@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from mdtensor.autotune.paired_turns import Turns
 from mdtensor.dataclass import dataclass
 
 Run = Callable[[], None]
@@ -22,7 +23,7 @@ _CLEARLY = 1.25
 _RUNS = 400
 # A run that takes longer needs no other before it, and no company where many take turns.
 LONG = 10e-3
-_ROUNDS = 7
+_ROUNDS = 4
 # The machine is slow while the best run takes this much longer than it did.
 _SLOW = 1.1
 _TRIES = 3
@@ -48,10 +49,10 @@ class Clock(Protocol):
         """The median time of a run and its spread, at the device's usual pace."""
         ...
 
-    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> list[float | None]:
-        """Median times of runs that take turns, so that no lucky moment decides.
+    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> Turns:
+        """Times of runs that take turns, so that what slows one turn slows those beside it.
 
-        Each has a turn at least, and none begins another one once the seconds are over.
+        Each has a turn at least, and as many as the others; none begins once the seconds are over.
         """
         ...
 
@@ -123,8 +124,8 @@ class HostClock:
         seconds = middle if slowdown < _SLOW else middle / slowdown
         return seconds if seconds > _CLEARLY * self.incumbent.seconds else None
 
-    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> list[float | None]:
-        """Median times of runs that take turns, so that no lucky moment decides.
+    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> Turns:
+        """Times of runs that take turns.
 
         Short ones count as the mean of runs one after the other and of runs after pauses: between
         calls a program does other things, and what needs threads that are awake then is not best.
@@ -137,12 +138,12 @@ class HostClock:
             for run, measured in zip(runs, times, strict=True):
                 if run is not None:
                     measured.append(self._in_turn(run))
-        return [statistics.median(measured) if measured else None for measured in times]
+        return [measured or None for measured in times]
 
     def _in_turn(self, run: Run) -> float:
         if (first := self.timed(run)) >= LONG:
             return first
-        seconds = statistics.median(self._repeated(run, _SECONDS / 2))
+        seconds = statistics.median(self._repeated(run, _SECONDS / 4))
         return seconds if seconds >= _SHORT else (seconds + self._after_pauses(run)) / 2
 
     def _after_pauses(self, run: Run) -> float:

@@ -16,6 +16,7 @@ from mdtensor import cache_eviction
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed
 from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.paired_turns import Turns
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker.worker import Worker, WorkerError, WorkerTimeout
 from mdtensor.autotune.worker.worker_pool import Crew
@@ -91,8 +92,8 @@ class Measuring(Protocol):
         """The first of each program."""
         ...
 
-    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
-        """Seconds of schedules that take turns."""
+    def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
+        """Seconds of schedules that take turns, turn by turn."""
         ...
 
 
@@ -259,8 +260,8 @@ class Measurer(Closing):
             self._starts = self._worker.starts
         self._timed.add(schedule)
 
-    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
-        """Seconds of schedules that take turns until the deadline, each of them once at least.
+    def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
+        """Seconds of schedules that take a few turns until the deadline, one at least.
 
         WorkerError where that cannot be done.
         """
@@ -279,7 +280,7 @@ class Measurer(Closing):
 
     def calls_by_turns(
         self, steps: Sequence[Step], schedules: Sequence[Sequence[Schedule]]
-    ) -> list[float | None]:
+    ) -> Turns:
         """Seconds of a call whose steps run by various schedules, as `by_turns` tells them."""
         self._drop_waiting()
         self._quieten()

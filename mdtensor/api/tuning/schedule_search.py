@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,6 +26,7 @@ from mdtensor.api.tuning.search_options import (
     scalar_cost,
 )
 from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.paired_turns import fastest_by_turns
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search import abort_conditions as conditions
 from mdtensor.autotune.search.abort_conditions import Condition
@@ -71,7 +73,7 @@ _CONFIRM_SHARE = 0.12
 # On processors no more than it takes: seconds at least, and runs of the best.
 _CONFIRM_SECONDS, _CONFIRM_RUNS = 1.5, 50
 # Seconds that a rival's turns take at least, and the turns that those of long runs should have.
-_TURNS_SECONDS, _TURNS = 0.2, 3
+_TURNS_SECONDS, _TURNS = 0.2, 4
 # What the cost model expects counts by this power beside times that are those of memory. In a
 # process or a minute in which memory gives little, one thread was as fast as two, and was taken:
 # 1.4 ms where two threads need 0.5 at other times.
@@ -103,6 +105,7 @@ class Candidates:
         self._began = self._clock()
         self.key = problem_key(problem)
         self.best = _Best()
+        self._trials, self._spent = 0, 0.0  # of which the seconds
         self.space: Space | None = None
         # Two configurations may stand for one schedule, which is measured once.
         self.tried: dict[Schedule, Trial] = {}
@@ -131,6 +134,11 @@ class Candidates:
         """Whether the condition to end the search holds."""
         self.reached.elapsed = self._clock() - self._began
         return self.options.abort is not None and self.options.abort.holds(self.reached)
+
+    @property
+    def trial_seconds(self) -> float:
+        """What a trial takes, in the mean."""
+        return self._spent / max(1, self._trials)
 
     def cost_of(self, configuration: Configuration, trial: Trial) -> float:
         """What a trial costs, as techniques are told it: its time, unless other things count."""
@@ -211,7 +219,9 @@ class Candidates:
     def measure_anyway(self, schedule: Schedule) -> Trial:
         """The same without asking whether it can be worth it."""
         best = self.best.seconds if self.options.by_time else None
+        began = self._clock()
         trial = self.measurer.trial(schedule, best)
+        self._trials, self._spent = self._trials + 1, self._spent + self._clock() - began
         text = schedule.to_json()
         self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
         self.take(schedule, trial)
@@ -257,7 +267,7 @@ def searched(
     clock, started = deadline.clock, deadline.clock()
     measurer.deadline = deadline
     candidates = Candidates(engine, problem, measurer, options)
-    untuned = engine.untuned(problem).schedule
+    untuned = engine.usual(problem).schedule
     ranking_time = deadline.within(_RANKING_SHARE * deadline.left)
     ranking = ranked(problem, engine.target, enough=lambda: ranking_time.is_over)
     if candidates.fixed:
@@ -292,25 +302,30 @@ def searched(
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
     if options.objectives[0] != "time":
         return _kept_by_objective(candidates, trials, untuned, Found(outcome), clock() - started)
-    has_to_beat = {untuned}
-    if options.narrows and (known := engine.winner(problem)) is not None:
-        row, schedule = known
-        trials.setdefault(schedule, Trial("ok", row.seconds))
-        has_to_beat.add(schedule)
+    effort, incumbent = len(before) + len(outcome.trials), untuned
+    if (known := engine.winner(problem)) is not None and candidates.can_run(known[1]):
+        row, incumbent = known
+        trials.setdefault(incumbent, Trial("ok", row.seconds))
+        effort = max(effort, row.trials)  # or the store would keep what it has
     expected = favourites(ranking, RANKED[engine.target.kind])
     favoured = [schedule for schedule in expected if schedule != untuned][:1]
-    rivals = _rivals(candidates, trials, {*has_to_beat, *first[1:2], *favoured})
+    rivals = _rivals(candidates, trials, {incumbent, untuned, *first[1:2], *favoured})
     if not rivals:
         return Found(outcome)
-    schedule, seconds, usual, confirmed = _confirmed(candidates, rivals, untuned)
+    if incumbent not in rivals:  # what runs untuned does not run here
+        incumbent = next(iter(rivals))
+    schedule, times = _confirmed(candidates, rivals, incumbent)
+    confirmed = {each: statistics.median(found) for each, found in times.items() if found}
+    seconds = confirmed.get(schedule, trials[schedule].cost)
+    usual = confirmed.get(untuned, trials[untuned].seconds)
     engine.store.set_winner(
         candidates.key,
         engine.environment,
         schedule.to_json(),
         seconds=seconds,
-        trials=len(before) + len(outcome.trials),
+        trials=effort,
         search_seconds=clock() - started,
-        confirmed=not outcome.interrupted and len(rivals) > 1,
+        confirmed=not outcome.interrupted and len(confirmed) > 1,
     )
     if usual is not None:
         text = untuned.to_json()
@@ -321,12 +336,12 @@ def searched(
 def _front(
     candidates: Candidates,
     trials: Mapping[Schedule, Trial],
-    confirmed: Mapping[Schedule, float | None] = MappingProxyType({}),
+    confirmed: Mapping[Schedule, float] = MappingProxyType({}),
 ) -> tuple[Tradeoff, ...]:
     """The schedules that were asked for, and are beaten by no other in all objectives."""
     asked = [schedule for schedule in trials if candidates.fixed.hold(schedule)]
     if (objectives := candidates.options.objectives) == TIME_ONLY and confirmed:
-        asked = [schedule for schedule in asked if confirmed.get(schedule) is not None] or asked
+        asked = [schedule for schedule in asked if schedule in confirmed] or asked
     points = (candidates.tradeoff(schedule, confirmed.get(schedule)) for schedule in asked)
     return front_of(points, objectives)
 
@@ -432,11 +447,11 @@ def _by_schedule(
 
 def _rivals(
     candidates: Candidates, trials: Mapping[Schedule, Trial], always: Collection[Schedule]
-) -> list[tuple[Schedule, Trial]]:
+) -> list[Schedule]:
     """The fastest few that differ, the best first, and those that are compared `always`.
 
-    These are what is taken untuned, so that nothing becomes slower, and what is taken for the best
-    by a near shape's winner and by the model, whose one trial may have met a slow moment.
+    These are what ran before, so that nothing becomes slower, and what is taken for the best by a
+    near shape's winner and by the model, whose one trial may have met a slow moment.
     """
     found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
     found.sort(key=lambda pair: pair[1].cost)
@@ -446,7 +461,7 @@ def _rivals(
     fitting = min(_CONFIRMED, int(candidates.measurer.deadline.left / turns) - len(always))
     different = candidates.measurer.different(schedule for schedule, _ in found)
     fastest = different[: max(1, fitting)]
-    return [pair for pair in found if pair[0] in always or pair[0] in fastest]
+    return [schedule for schedule, _ in found if schedule in always or schedule in fastest]
 
 
 def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
@@ -464,11 +479,11 @@ def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]
 
 
 def _kept_for_confirming(candidates: Candidates, budget: float) -> float:
-    """The seconds of a budget in which the best few take turns."""
+    """The seconds of a budget in which the best few take turns, behind a trial that is made."""
     share, best = budget * _CONFIRM_SHARE, candidates.best.seconds
-    if candidates.engine.target.kind == "gpu" or best is None:
-        return share
-    return min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
+    if candidates.engine.target.kind != "gpu" and best is not None:
+        share = min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
+    return share + candidates.trial_seconds
 
 
 def _trials_before(candidates: Candidates) -> dict[Schedule, Trial]:
@@ -545,32 +560,26 @@ def _foreseen(
 
 
 def _confirmed(
-    candidates: Candidates, ranking: Sequence[tuple[Schedule, Trial]], untuned: Schedule
-) -> tuple[Schedule, float, float | None, dict[Schedule, float | None]]:
-    """The best of the first few when they take turns; the first where that cannot be done.
+    candidates: Candidates, rivals: Sequence[Schedule], incumbent: Schedule
+) -> tuple[Schedule, Mapping[Schedule, Sequence[float]]]:
+    """The best of the rivals that is certainly faster than what ran before, else that; and times.
 
-    Its seconds, those of what is taken untuned, and of all that took turns. Whatever the cost
-    model expects, none that is slower than that.
+    So what cannot be compared in time changes nothing. Where memory bounds, the cost model has a
+    say in which of the faster ones is best.
     """
-    first, trial = ranking[0]
-    schedules = [schedule for schedule, _ in ranking]
-    usual = next((other.seconds for schedule, other in ranking if schedule == untuned), None)
-    if candidates.measurer.deadline.is_over:
-        return first, trial.cost, usual, {}
-    try:
-        times = candidates.measurer.by_turns(schedules)
-    except (WorkerError, KeyboardInterrupt):
-        return first, trial.cost, usual, {}
+    measurer, deadline = candidates.measurer, candidates.measurer.deadline
     problem, target = candidates.problem, candidates.engine.target
     in_memory = target.kind == "cpu" and bytes_moved(problem) > target.l3_bytes
-    confirmed = dict(zip(schedules, times, strict=True))
-    usual = confirmed.get(untuned) or usual
-    found: list[tuple[float, float, Schedule]] = []
-    for schedule, seconds in confirmed.items():
-        if seconds is not None and seconds <= (confirmed.get(untuned) or math.inf):
-            expected = estimated(problem, schedule, target) if in_memory else 1.0
-            found.append((seconds * expected**_TRUST, seconds, schedule))
-    if not found:
-        return first, trial.cost, usual, confirmed
-    _, seconds, schedule = min(found, key=lambda entry: entry[0])
-    return schedule, seconds, usual, confirmed
+
+    def cost(schedule: Schedule, seconds: float) -> float:
+        expected = estimated(problem, schedule, target) if in_memory else 1.0
+        return seconds * expected**_TRUST
+
+    if deadline.is_over:
+        return incumbent, {}
+    try:
+        return fastest_by_turns(
+            incumbent, rivals, measurer.by_turns, is_over=lambda: deadline.is_over, cost=cost
+        )
+    except (WorkerError, KeyboardInterrupt):
+        return incumbent, {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mdtensor as mdt
 from mdtensor.api.engine import cpu_tier, kernel_choice, registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
@@ -39,6 +40,29 @@ def test_long_work_gets_a_kernel_of_its_own_in_the_background(
     result = np.empty((13, 15), np.float32)
     own.program(a, b, result)
     np.testing.assert_allclose(result, a @ b, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("device_chosen_here")
+@pytest.mark.parametrize("device", ["llvm", "opencl"])
+def test_gradients_of_padded_convolutions_get_kernels_of_their_own(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among them kernels that write zeros, and read nothing."""
+    monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
+    mdt.device(device)
+    made = registry.engine_for()
+    monkeypatch.setattr(made.tiers, "texts", set[str]())
+    images, taps = np.ones((2, 9, 9, 16), "f4"), np.ones((32, 3, 3, 16), "f4")
+
+    def total(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return mdt.conv(x, w, padding=1, stride=3).sum()
+
+    gradients = mdt.grad(total, (0, 1))(images, taps)
+    made.settle(timeout=600)
+    assert made.tiers.texts
+    for found, again in zip(gradients, mdt.grad(total, (0, 1))(images, taps), strict=True):
+        np.testing.assert_allclose(found, again, rtol=1e-5)
 
 
 def test_an_untuned_shape_gets_the_winner_of_a_near_one_in_the_background(

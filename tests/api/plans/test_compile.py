@@ -58,6 +58,7 @@ CASES: list[tuple[Any, tuple[Any, ...], dict[str, Any], bool]] = [
     ("ij,jk", (A, B), {"semiring": "logsumexp", "dtype": "f8"}, True),
     ("ij,jk->ik; k", (A, B, B[0].copy()), {"epilogue": axpy}, True),
     ("h+r->h", (A[0],), {"extents": {"r": 3}, "combine": "max"}, True),
+    ("ij,jk,kl->il", (A, B, B.T), {"optimize": True}, True),
     (mdt.einsum, ("ij,jk->ik", A, A.T), {"f": np.minimum, "combine": "add"}, True),
     (mdt.reduce, ("ij->i", A), {"f": largest, "combine": "argmax"}, True),
     (mdt.reduce, ("ij,jk->ik", A, B), {"acc_dtype": "f8"}, True),

@@ -100,7 +100,7 @@ class Bencher:
         assert all(future.done() for future in self.compilers.futures)
         self.requests.append(request)
         if "confirm" in request:
-            return {"seconds": [1e-3] * len(request["confirm"])}
+            return {"seconds": [[1e-3]] * len(request["confirm"])}
         return {"status": "ok", "seconds": 1e-3, "spread": 0.0}
 
     def kill(self) -> None:
@@ -139,7 +139,7 @@ def test_nothing_is_timed_while_something_compiles(measurer: Measurer, problem: 
     for schedule in made[:2]:  # asserted where it is timed
         assert measurer.trial(schedule, None).status == "ok"
     measurer.prepare(replace(made[0], ahead=16))
-    assert measurer.by_turns(made[:2]) == [1e-3, 1e-3]
+    assert measurer.by_turns(made[:2]) == [[1e-3], [1e-3]]
 
 
 def test_what_compiles_beyond_the_deadline_is_ended(measurer: Measurer, problem: Problem) -> None:
@@ -149,7 +149,7 @@ def test_what_compiles_beyond_the_deadline_is_ended(measurer: Measurer, problem:
     measurer.trial(first, None)
     crew.is_slow = True
     measurer.prepare(late)
-    assert measurer.by_turns([first]) == [1e-3]
+    assert measurer.by_turns([first]) == [[1e-3]]
     assert 2.0 <= crew.waited[-2] <= 3.0
     assert crew.futures[-1].exception() is not None
     trial = measurer.trial(late, None)

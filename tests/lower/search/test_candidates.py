@@ -50,6 +50,7 @@ PROBLEMS = {
     "swapped axes": einsum("ij->ji", (1000, 1024)),
     "bfloat16 matmul": einsum("ij,jk->ik", (1000, 999), (999, 1001), dtype=BFLOAT),
     "float16 windows": einsum("n h+r c, r c k -> n h k", (2, 114, 32), (3, 32, 64), dtype="f2"),
+    "factors with no dim in common": einsum("ij,k->i", (512, 64), (600,)),
     "many streams": einsum(",".join(["ij"] * 16) + "->j", *[(1000, 2000)] * 16),
 }
 

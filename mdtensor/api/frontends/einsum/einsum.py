@@ -186,9 +186,10 @@ def _einsum(
 
     if (stored := stored_operands(given, distinct=lambda: False)) is not None:
         return _on_stored(text, stored, out, options)
-    overriding = reason_of_classes(given, optimized=options.optimize not in (False, None))
-    arrays = [] if overriding else as_arrays(given, xp)
     is_planned = computation.planner.get() is not None  # plans have kernels: they copy
+    optimized = options.optimize not in (False, None) and not is_planned
+    overriding = reason_of_classes(given, optimized=optimized)
+    arrays = [] if overriding else as_arrays(given, xp)
     if len(arrays) == 1 and out is None and not is_planned and _is_view(text, arrays[0]):
         statistics.count(statistics.VIEW, arrays[0].dtype)
         native = xp.einsum if xp is not np else _numpy_einsum

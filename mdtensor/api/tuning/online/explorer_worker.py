@@ -25,6 +25,7 @@ from mdtensor.api.tuning.harness import Arena
 from mdtensor.api.tuning.schedule_search import Candidates, first_candidates, searched_space
 from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.paired_turns import Turns
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search.abort_conditions import evaluations, speedup
 from mdtensor.autotune.store.store import Store
@@ -196,6 +197,6 @@ class MeasuredByCalls:
         """All of them."""
         return list(schedules)
 
-    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+    def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
         """Nothing takes turns here."""
         return [None] * len(schedules)
