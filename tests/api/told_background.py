@@ -27,7 +27,7 @@ class ToldBackground(Background[Work]):
 
     def settle(self, timeout: float) -> None:
         """Does all that waits; nothing where there is no time. What it raises goes to the test."""
-        while timeout > 0 and not self._closing.is_set():
+        while timeout > 0 and not self._is_closing:
             # As in a thread of its own, nothing is set for the context.
             if not contextvars.Context().run(self._do_next):
                 return

@@ -51,7 +51,7 @@ class Background(Generic[Work]):
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
         self._changed = threading.Condition(self._lock)
-        self._closing = threading.Event()
+        self._is_closing = False
         atexit.register(self._end)
 
     def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
@@ -74,7 +74,7 @@ class Background(Generic[Work]):
             if self._process != os.getpid():
                 self._waiting, self._asked = {}, SimpleQueue()
                 self._thread, self._process = None, os.getpid()
-            if self._thread is None and not self._closing.is_set():
+            if self._thread is None and not self._is_closing:
                 thread = threading.Thread(target=self._do_all, name=_NAME, daemon=True)
                 with suppress(RuntimeError):  # there are too many, or the interpreter ends
                     thread.start()
@@ -83,7 +83,7 @@ class Background(Generic[Work]):
     def _do_all(self) -> None:
         """The thread's loop: works off the queue, with a pause before each piece of work."""
         try:
-            while not self._closing.wait(_PAUSE):
+            while not self._pause():
                 try:
                     if not self._do_next():
                         self._wait()
@@ -95,6 +95,11 @@ class Background(Generic[Work]):
             with self._lock:
                 self._thread = None
                 self._changed.notify_all()
+
+    def _pause(self) -> bool:
+        """Waits for a moment; whether the work is to end."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_closing, _PAUSE)
 
     def _do_next(self) -> bool:
         """Does the work that waits for longest; False where none does."""
@@ -145,7 +150,9 @@ class Background(Generic[Work]):
 
     def finish(self, timeout: float = _LONGEST_S) -> None:
         """Ends the work, so that no thread outlives what it uses; waits so many seconds at most."""
-        self._closing.set()
+        with self._lock:
+            self._is_closing = True
+            self._changed.notify_all()
         self._stop()
         self._asked.put(None)
         thread = self._thread
