@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextvars
 import faulthandler
 import itertools
@@ -28,6 +29,7 @@ from tests import children
 from tests.interrupts import comes_at_line, interrupt, lines_met
 
 DEVICES = ("llvm", "opencl")
+TIMES_AS_LONG = {"first call of a process": 20, "search": 40}
 LONGEST_S = 60.0  # of one try, with all that is done behind it
 _PACKAGE = f"{Path(mdt.__file__).parent}{os.sep}"
 _A = np.random.default_rng(0).random((20, 30))
@@ -220,36 +222,33 @@ class _Noise:
 
 
 def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
-    """What went wrong with so many interrupts of each kind of work on each device."""
+    """What went wrong with each interrupt: so many of a call, fewer of what takes longer."""
     for device, work in itertools.product(DEVICES, WORKS):
-        yield from interrupted(device, work, count, folder / device)
+        tries = -(-count // TIMES_AS_LONG.get(work, 1))
+        yield from interrupted(device, work, tries, folder / device)
 
 
-def interrupted(device: str, work: str, count: int, cache: Path) -> Iterator[str]:
+def interrupted(device: str, work: str, tries: int, cache: Path) -> Iterator[str]:
     """The same of one kind of work; a process that hangs is replaced by one that goes on behind."""
-    done = 0
-    while True:
+    environment = {"MDTENSOR_DEVICE": device, "MDTENSOR_CACHE_DIR": cache}
+    done = failed = 0
+    lines, code = "", -1
+    while code != 0:
         end = children.run(
-            "-m",
-            __name__,
-            work,
-            str(count),
-            str(done),
-            env={"MDTENSOR_DEVICE": device, "MDTENSOR_CACHE_DIR": cache},
-            limit_s=3600,
-            code=None,
+            *("-m", __name__, work, str(tries), str(done)), env=environment, limit_s=3600, code=None
         )
-        rows = [line.split("\t") for line in end.lines[1:]]
-        for place, *said in rows:
-            done += 1
-            reason = eval(said[0]) if said else f"ended with {end.code}\n{end.err}"
-            yield (
-                f"{device}, {work}, line {place} of {end.lines[0][6:]}: {reason}" if reason else ""
-            )
-        if end.code == 0 or not rows:
+        code, said = end.code, [line.split("\t") for line in end.lines]
+        if not said:
+            failed += 1
+            yield f"{device}, {work}: ended with {code}\n{end.err}"
             break
-    if end.code != 0:
-        yield f"{device}, {work}: ended with {end.code}\n{end.err}"
+        lines = said[0][1]
+        for place, *reasons in said[1:]:
+            done += 1
+            wrong = ast.literal_eval(reasons[0]) if reasons else f"ended with {code}\n{end.err}"
+            failed += bool(wrong)
+            yield f"{device}, {work}, line {place} of {lines}: {wrong}" if wrong else ""
+    print(f"{device}, {work}: {done} of {lines} lines, {failed} failed", flush=True)
 
 
 if __name__ == "__main__":
