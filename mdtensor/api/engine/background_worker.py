@@ -11,9 +11,9 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from mdtensor.backends.host.signals import uninterrupted
 from mdtensor.forks import keep_over_forks
 from mdtensor.process_end import seconds_left
+from mdtensor.signals import uninterrupted
 from mdtensor.stage_timer import Recorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
+from mdtensor.signals import uninterrupted
 
 # They make OpenBLAS take another processor's kernels, at half the speed, as some images have it.
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -183,7 +184,7 @@ class _Child:
         # The child dies with the *thread* that started it: so that thread waits for its end.
         self._thread = threading.Thread(target=self._attend, args=(started,), daemon=True)
         try:
-            self._thread.start()
+            uninterrupted(self._thread.start)
             process = started.get()
         except RuntimeError as error:  # there are too many threads, or the interpreter ends
             process = error

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode
 from mdtensor.backends.host.deferred_release import DeferredRelease, Owner
-from mdtensor.backends.host.signals import uninterrupted
 from mdtensor.backends.llvm.object_compiler import ObjectCompiler
 from mdtensor.errors import CompileError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.process_end import seconds_left
+from mdtensor.signals import uninterrupted
 
 R = TypeVar("R")
 # Programs of a linker. LLVM keeps 9 kB of each that was released until its linker ends, and a
