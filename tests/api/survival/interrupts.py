@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,15 @@ from tests.interrupts import comes_at_line, interrupt, lines_met
 
 DEVICES = ("llvm", "opencl")
 TIMES_AS_LONG = {"first call of a process": 20, "search": 40}
+_PACKAGES = [find_spec(name) for name in ("concurrent.futures", "llvmlite")]
 LONGEST_S = 60.0  # of one try, with all that is done behind it
 _PACKAGE = f"{Path(mdt.__file__).parent}{os.sep}"
+# Locks that are written in Python stay locked where an interrupt comes as they are taken.
+_FILES = (
+    _PACKAGE,
+    threading.__file__,
+    *(next(iter(found.submodule_search_locations or ())) for found in _PACKAGES if found),
+)
 _A = np.random.default_rng(0).random((20, 30))
 _X = np.array([1.0, 2, 3])
 _numbers = itertools.count()
@@ -121,7 +129,7 @@ def tried(work: Callable[[], None], place: int, watched: Callable[[], None]) -> 
     def act() -> None:
         for frame, line in traceback.walk_stack(None):
             code = frame.f_code
-            if code.co_filename.startswith(_PACKAGE):
+            if code.co_filename.startswith(_FILES):
                 way.append(f"{code.co_filename.removeprefix(_PACKAGE)}:{line} {code.co_qualname}")
             if code.co_name == "__del__":
                 destructors.append(code.co_qualname)
@@ -142,7 +150,7 @@ def tried(work: Callable[[], None], place: int, watched: Callable[[], None]) -> 
     said: list[str] = []
     before = dict(contextvars.copy_context().items())
     watched()
-    is_met = comes_at_line(place, act, told, _PACKAGE)
+    is_met = comes_at_line(place, act, told, *_FILES)
     if not is_met:
         said.append("never met") if place == 0 else None
     elif ends[0] is None and work is not search and not said:
@@ -176,7 +184,7 @@ def main(name: str, tries: int, begin: int = 0) -> None:
             shows(repr("\n".join(filter(None, (tried(work, place, watched), noise.new())))))
 
     if apart:
-        found = _forked(lambda: [lines_met(work, _PACKAGE)])
+        found = _forked(lambda: [lines_met(work, *_FILES)])
         shows("lines", found)
         for place in places(int(found), tries)[begin:]:
             shows(place, end="\t")
@@ -185,7 +193,7 @@ def main(name: str, tries: int, begin: int = 0) -> None:
         return
     for _ in range(4):
         work()
-    found = lines_met(work, _PACKAGE)
+    found = lines_met(work, *_FILES)
     shows("lines", found)
     show_all(places(found, tries)[begin:])
 
