@@ -191,7 +191,7 @@ def main(name: str, tries: int, begin: int = 0) -> None:
             said = _forked(lambda place=place: [tried(work, place, watched)])
             shows(repr("\n".join(filter(None, (said, noise.new())))))
         return
-    for _ in range(4):
+    for _ in range(1 if work is search else 4):
         work()
     found = lines_met(work, *_FILES)
     shows("lines", found)
