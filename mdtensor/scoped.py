@@ -26,23 +26,22 @@ def scoped(
 ) -> Result:
     """Calls a function in a copy of the context in which these variables are set, and no longer.
 
-    What the function sets of other variables is gone afterwards, too.
+    What the function sets of other variables is gone afterwards, too. Nothing but the context holds
+    the values then, where the caller has no variable for `settings`: a shell keeps the traceback of
+    the last error, and with that the variables of all functions that it passed through.
 
     >>> level = ContextVar("level", default=0)
     >>> scoped([(level, 1)], level.get), level.get()
     (1, 0)
     """
-    context = copy_context()
-    context.run(_set, settings)
+    context, setting = None, None
     try:
+        context = copy_context()
+        for setting in settings:
+            context.run(setting[0].set, setting[1])
         return context.run(function, *args, **options)
     finally:
-        del context, settings  # which the traceback of an error would keep
-
-
-def _set(settings: Sequence[Setting]) -> None:
-    for variable, value in settings:
-        variable.set(value)
+        del context, setting, settings  # which the traceback of an error would keep
 
 
 class Block(Generic[Value]):

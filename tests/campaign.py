@@ -79,6 +79,7 @@ COMMANDS = (
             ("exits", "100"),
             ("crowd", "64"),
             ("damage", "100"),
+            ("interrupts", "3000"),
         )
     ),
     _module("mutations", "tests.mutations", hours=3),

@@ -27,17 +27,47 @@ def comes_at(number: int, act: Callable[[], object], work: Callable[[], object],
     Places are those where Python calls handlers of signals, in files whose paths begin with one of
     `of`. What `act` raises ends the work there, and goes no further than this.
     """
-    left = number
+    return _met(number, act, work, of, by_line=False) > number
+
+
+def comes_at_line(
+    number: int, act: Callable[[], object], work: Callable[[], object], *of: str
+) -> bool:
+    """The same for the first place of each line, as lines are met: loops count once."""
+    return _met(number, act, work, of, by_line=True) > number
+
+
+def lines_met(work: Callable[[], object], *of: str) -> int:
+    """The number of different lines of some work at which Python calls handlers of signals."""
+    return _met(sys.maxsize, interrupt, work, of, by_line=True)
+
+
+def _met(
+    number: int,
+    act: Callable[[], object],
+    work: Callable[[], object],
+    of: tuple[str, ...],
+    *,
+    by_line: bool,
+) -> int:
+    """How many places were met until `act` was called."""
+    met = 0
+    lines: set[tuple[CodeType, int | None]] = set()
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
-        nonlocal left
+        nonlocal met
         if event == "call":
             if not frame.f_code.co_filename.startswith(of):
                 return None
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and frame.f_lasti in _places(frame.f_code):
-            left -= 1
-            if left < 0:
+        elif event == "opcode" and frame.f_lasti in (places := _places(frame.f_code)):
+            if by_line:
+                line = frame.f_code, places[frame.f_lasti]
+                if line in lines:
+                    return trace
+                lines.add(line)
+            met += 1
+            if met > number:
                 sys.settrace(None)
                 act()
                 return None
@@ -56,12 +86,12 @@ def comes_at(number: int, act: Callable[[], object], work: Callable[[], object],
     finally:
         sys.settrace(before)
         sys.unraisablehook = told
-    return left < 0
+    return met
 
 
 @functools.cache
-def _places(code: CodeType) -> frozenset[int]:
-    """Offsets of the instructions before which handlers are called.
+def _places(code: CodeType) -> dict[int, int | None]:
+    """Offsets of the instructions before which handlers are called, and their lines.
 
     Where a call is the last of a `try`, what a handler raises behind it is still the call's; here
     it would be raised outside.
@@ -72,13 +102,13 @@ def _places(code: CodeType) -> frozenset[int]:
         tries: list[Any] = read.exception_entries  # type: ignore[attr-defined]
         return [each.target for each in tries if each.start <= offset < each.end]
 
-    found: set[int] = set()
+    found: dict[int, int | None] = {}
     before: dis.Instruction | None = None
     for each in read:
         is_behind = before is not None and before.opname in _LOOKS_BEHIND
         if each.opname.startswith(_LOOKS_AT) or (
             is_behind and caught(before.offset) == caught(each.offset)
         ):
-            found.add(each.offset)
+            found[each.offset] = each.positions and each.positions.lineno
         before = each
-    return frozenset(found)
+    return found

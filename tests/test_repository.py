@@ -160,6 +160,7 @@ def test_the_oldest_and_the_newest_python_run_all_checks(tmp_path: Path) -> None
 BEGIN_PROCESSES = {
     "tests/children.py": "all others do by it",
     "tests/workers.py": "reads what many workers say as they say it",
+    "tests/api/survival/interrupts.py": "forks before each first call of a process",
     "tests/api/survival/programs.py": "tells a process that hangs from one that others hinder",
     "tests/cross/emulator.py": "speaks with an emulator in bytes",
     "tests/lower/check_schedules.py": "spreads cases over a pool",

@@ -41,6 +41,14 @@ def test_blocks_end_in_any_order_and_where_they_are_dropped() -> None:
     assert blocks.values == []
 
 
+def test_an_error_that_is_kept_keeps_nothing_set() -> None:
+    """As a shell does, with its traceback and the variables of all functions in that."""
+    with pytest.raises(KeyboardInterrupt) as kept:
+        mdt.grad(lambda _: interrupt())(X)
+    assert not invalidation.watchers
+    assert kept.traceback
+
+
 def gradient() -> Any:
     return mdt.grad(lambda x: np.sum(np.tanh(mdt.einsum("i,i->i", x, x)) * x))(X)
 

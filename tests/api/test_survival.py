@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.api.survival import crowd, damage, exits, forks, programs
+from mdtensor import forks as forks_of_process
+from tests.api.survival import crowd, damage, exits, forks, interrupts, programs
 from tests.api.survival.__main__ import main
 
 
@@ -35,6 +38,35 @@ def test_damaged_programs_are_survived(way: str, whole: tuple[Path, int], tmp_pa
 def test_what_processes_survive(campaign, tries: int, tmp_path: Path) -> None:
     """At random moments: tests/test_forks.py has those that a program can be told."""
     assert list(campaign.survived(tries, 0, tmp_path)) == [""] * tries
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("device", "work", "tries"),
+    [
+        ("llvm", "first call of a process", 2),
+        ("llvm", "search", 1),
+        ("opencl", "gradient", 9),
+        ("opencl", "first call", 9),
+    ],
+)
+def test_interrupts_are_survived(device: str, work: str, tries: int, tmp_path: Path) -> None:
+    assert list(interrupts.interrupted(device, work, tries, tmp_path)) == [""] * tries
+
+
+def test_what_an_interrupt_leaves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that loses it, and a lock that stays locked."""
+
+    def loses() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupts.gradient()
+
+    held = threading.Lock()
+    assert held.acquire()
+    monkeypatch.setattr(interrupts, "LONGEST_S", 0.0)
+    assert "the interrupt was lost" in interrupts.tried(loses, 3, lambda: None)
+    monkeypatch.setattr(forks_of_process, "_kept", [held])
+    assert "a lock is held" in interrupts.tried(interrupts.gradient, 3, lambda: None)
 
 
 @pytest.mark.process

@@ -26,9 +26,11 @@ class ToldBackground(Background[Work]):
         return not self._waiting
 
     def settle(self, timeout: float) -> None:
-        while self._waiting and not self._closing.is_set():
+        """Does all that waits; nothing where there is no time. What it raises goes to the test."""
+        while timeout > 0 and not self._is_closing:
             # As in a thread of its own, nothing is set for the context.
-            contextvars.Context().run(self._work_on, self._asked.get())
+            if not contextvars.Context().run(self._do_next):
+                return
 
     @classmethod
     def forget(cls) -> None:

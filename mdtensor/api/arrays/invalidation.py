@@ -70,8 +70,11 @@ class Watch:
 def watch() -> Watch:
     """A new watch, for a context to hold."""
     made = Watch()
-    watchers.append(weakref.ref(made, watchers.remove))
-    return made
+    try:
+        watchers.append(weakref.ref(made, watchers.remove))
+        return made
+    finally:
+        del made  # which the traceback of an interrupt would keep
 
 
 def may_share_memory(first: Array, second: Array) -> bool:

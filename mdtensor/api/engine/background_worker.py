@@ -5,12 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import traceback
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.forks import keep_over_forks
 from mdtensor.process_end import seconds_left
+from mdtensor.signals import uninterrupted
 from mdtensor.stage_timer import Recorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
@@ -20,14 +23,15 @@ _PAUSE = 0.05
 # Seconds without work after which what it uses is let go of.
 _IDLE = 10.0
 _LONGEST_S = 10.0  # for work that is told to end
+_NAME = "mdtensor-background"
 Work = TypeVar("Work")
 
 
 class Background(Generic[Work]):
-    """A worker thread for one kind of work, started on demand. Safe for threads and forks.
+    """A worker thread for one kind of work, started on demand. Safe for threads, forks, interrupts.
 
-    `rest` lets go of what the work uses, where there was none for a while; `stop` has work end
-    that is under way.
+    What a piece of work raises is reported, and the next one is done. `rest` lets go of what the
+    work uses, where there was none for a while; `stop` has work end that is under way.
     """
 
     def __init__(
@@ -40,13 +44,14 @@ class Background(Generic[Work]):
         self._do, self._rest, self._stop = do, rest, stop
         self._thread: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
-        # Work, and the recorder of the call that asked for it.
+        # In the order of asking: work, and the recorder of the call that asked for it.
         self._waiting: dict[Hashable, tuple[Work, Recorder | None]] = {}
-        self._asked: SimpleQueue[Hashable] = SimpleQueue()  # keys, and None for the end
-        lock = threading.RLock()
-        keep_over_forks(lock)
-        self._changed = threading.Condition(lock)
-        self._closing = threading.Event()
+        self._asked: SimpleQueue[None] = SimpleQueue()  # wakes the thread
+        self._told: set[object] = set()  # places of errors
+        self._lock = threading.RLock()
+        keep_over_forks(self._lock)
+        self._changed = threading.Condition(self._lock)
+        self._is_closing = False
         atexit.register(self._end)
 
     def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
@@ -58,44 +63,72 @@ class Background(Generic[Work]):
         # setdefault is atomic: only one of several racing threads enqueues.
         asked = work, asked_for()
         if self._waiting.setdefault(key, asked) is asked:
-            self._asked.put(key)
+            self._asked.put(None)
 
     def _begin(self) -> None:
-        """Starts the thread; a forked process has none yet."""
-        with self._changed:
-            is_known = self._thread is not None and self._process == os.getpid()
-            if not is_known and not self._closing.is_set():
-                self._waiting, self._asked, self._process = {}, SimpleQueue(), os.getpid()
-                self._thread = threading.Thread(target=self._do_all, daemon=True)
-                self._thread.start()
+        """Starts the thread, unless there is one; a forked process has none, and no work yet."""
+        uninterrupted(self._start)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._process != os.getpid():
+                self._waiting, self._asked = {}, SimpleQueue()
+                self._thread, self._process = None, os.getpid()
+            if self._thread is None and not self._is_closing:
+                thread = threading.Thread(target=self._do_all, name=_NAME, daemon=True)
+                with suppress(RuntimeError):  # there are too many, or the interpreter ends
+                    thread.start()
+                    self._thread = thread
 
     def _do_all(self) -> None:
         """The thread's loop: works off the queue, with a pause before each piece of work."""
         try:
-            while (key := self._next()) is not None:
-                if self._closing.wait(_PAUSE):
-                    return
-                self._work_on(key)
+            while not self._pause():
+                try:
+                    if not self._do_next():
+                        self._wait()
+                except SystemExit:  # of a compiler, at the end of the process
+                    raise
+                except BaseException as error:
+                    self._tell(error)
         finally:
-            self._thread = None
-
-    def _work_on(self, key: Hashable) -> None:
-        """Does the work that waits by this key."""
-        try:
-            work, told = self._waiting[key]
-            beside(told, self._do, work)
-        finally:
-            with self._changed:
-                del self._waiting[key]
+            with self._lock:
+                self._thread = None
                 self._changed.notify_all()
 
-    def _next(self) -> Hashable:
-        """The key of what is to be done next, or None, when there is one."""
+    def _pause(self) -> bool:
+        """Waits for a moment; whether the work is to end."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_closing, _PAUSE)
+
+    def _do_next(self) -> bool:
+        """Does the work that waits for longest; False where none does."""
+        for key in tuple(self._waiting)[:1]:
+            work, told = self._waiting[key]
+            try:
+                beside(told, self._do, work)
+            finally:
+                with self._lock:
+                    del self._waiting[key]
+                    self._changed.notify_all()
+            return True
+        return False
+
+    def _wait(self) -> None:
+        """Waits until work is asked for; after a while, what work uses is let go of."""
         try:
-            return self._asked.get(timeout=_IDLE)
+            self._asked.get(timeout=_IDLE)
         except Empty:
             self._rest()
-            return self._asked.get()
+            self._asked.get()
+
+    def _tell(self, error: BaseException) -> None:
+        """Reports an error as Python does one that ends a thread, once for each place."""
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        if (place := (type(error), frame.f_code, line)) not in self._told:
+            self._told.add(place)
+            raised = type(error), error, error.__traceback__, threading.current_thread()
+            threading.excepthook(threading.ExceptHookArgs(raised))
 
     def has(self, key: Hashable) -> bool:
         """Whether work with this key is waiting or under way."""
@@ -103,6 +136,9 @@ class Background(Generic[Work]):
 
     def settle(self, timeout: float) -> None:
         """Waits until the queue is empty, at most `timeout` seconds."""
+        uninterrupted(self._wait_for_all, timeout)
+
+    def _wait_for_all(self, timeout: float) -> None:
         with self._changed:
             self._changed.wait_for(self._is_settled, timeout)
 
@@ -114,7 +150,9 @@ class Background(Generic[Work]):
 
     def finish(self, timeout: float = _LONGEST_S) -> None:
         """Ends the work, so that no thread outlives what it uses; waits so many seconds at most."""
-        self._closing.set()
+        with self._lock:
+            self._is_closing = True
+            self._changed.notify_all()
         self._stop()
         self._asked.put(None)
         thread = self._thread

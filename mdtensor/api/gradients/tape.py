@@ -53,12 +53,8 @@ class Tape:
     ) -> Result:
         """Calls a function whose calls are recorded."""
         self.outer, self.around = computation.planner.get(), _tape_of(call_cache.tracer.get())
-        settings = [
-            (computation.planner, self._run),
-            (call_cache.tracer, self.call),
-            call_cache.watching(),
-        ]
-        return scoped(settings, function, *args, **options)
+        recording = (computation.planner, self._run), (call_cache.tracer, self.call)
+        return scoped([*recording, call_cache.watching()], function, *args, **options)
 
     def _outside(
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
@@ -110,8 +106,8 @@ class Tape:
         if not given:
             return function(*args, **options)
         read: set[int] = set()
-        settings = [self._as_call(read), *call_cache.noting([])]
-        returned = scoped(settings, function, *positional, **named)
+        parts = self._as_call(read)
+        returned = scoped([parts, *call_cache.noting([])], function, *positional, **named)
         if not self.tracked.keys() & {*given} <= read:
             name = getattr(function, "__name__", "the function")
             raise GradientError(f"this call of {name} has no gradient: it copies its operands")

@@ -78,8 +78,8 @@ def planned_by(
 
     Calls that the call cache knows are made in full, too.
     """
-    settings = [(computation.planner, plan), call_trace.unnoted(), *call_cache.noting([])]
-    return scoped(settings, function, *args, **options)
+    planned = (computation.planner, plan), call_trace.unnoted()
+    return scoped([*planned, *call_cache.noting([])], function, *args, **options)
 
 
 def _place(array: Any) -> int:

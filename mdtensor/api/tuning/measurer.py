@@ -25,6 +25,7 @@ from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.signals import uninterrupted
 from mdtensor.translate.md_hom import Step
 
 # What the worker processes load to measure and to compile schedules.
@@ -152,8 +153,7 @@ class Measurer(Closing):
     def begin(self, problem: Problem) -> None:
         """From now on, schedules are those of this problem; its inputs and reference are made."""
         self._problem = packed(problem)
-        request = {"problem": self._problem, "open": True}
-        self._opening = self._thread.submit(self._worker.call, request, OPEN_SECONDS)
+        uninterrupted(self._begin_opening)
         self._drop_waiting()
         self._compiled = {}
         self._timed.clear()
@@ -161,10 +161,14 @@ class Measurer(Closing):
         self._trials.clear()
         self._costs.clear()
 
+    def _begin_opening(self) -> None:
+        request = {"problem": self._problem, "open": True}
+        self._opening = self._thread.submit(self._worker.call, request, OPEN_SECONDS)
+
     @property
     def is_open(self) -> bool:
         """Whether the worker can measure."""
-        return self._opening is None or self._opening.done()
+        return self._opening is None or uninterrupted(self._opening.done)
 
     def opened(self) -> None:
         """Waits until the worker can measure and something is compiled.
@@ -176,14 +180,15 @@ class Measurer(Closing):
             return
         try:
             with suppress(WorkerError):
-                self._opening.result(self.deadline.left + _OPENING_GRACE)
+                uninterrupted(self._opening.result, self.deadline.left + _OPENING_GRACE)
         except TimeoutError:
             self._worker.kill()
             self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
-            raise TooLateError("the worker was not ready in time") from None
-        finally:
             self._opening = None
-        wait(self._compiled.values(), self.deadline.left, return_when=FIRST_COMPLETED)
+            raise TooLateError("the worker was not ready in time") from None
+        self._opening = None
+        compiling = tuple(self._compiled.values())
+        uninterrupted(wait, compiling, self.deadline.left, return_when=FIRST_COMPLETED)
 
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
         """Has a schedule compiled that will be measured later; None where the device compiles."""
@@ -198,6 +203,9 @@ class Measurer(Closing):
 
     def _drop_waiting(self) -> None:
         """Compiles nothing of what waits for a compiler."""
+        uninterrupted(self._cancel)
+
+    def _cancel(self) -> None:
         for schedule, future in [*self._compiled.items()]:
             if future.cancel():
                 del self._compiled[schedule]
@@ -210,10 +218,10 @@ class Measurer(Closing):
         """
         if not self.apart:
             return
-        _, late = wait(self._pending, self.deadline.left + _GRACE)
+        _, late = uninterrupted(wait, self._pending, self.deadline.left + _GRACE)
         if late and self._crew is not None:
             self._crew.interrupt()
-            wait(late)
+            uninterrupted(wait, late)
         self._pending.clear()
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
@@ -298,18 +306,22 @@ class Measurer(Closing):
         if self._crew is None:
             return text
         self.prepare(schedule)
-        return {**text, **self._compiled[schedule].result()}
+        return {**text, **uninterrupted(self._compiled[schedule].result)}
 
     def close(self) -> None:
         """Ends the processes."""
         if self._crew is not None:
             self._crew.close()
-        if self._opening is not None and not self._opening.done():
-            self._worker.kill()
-        self._thread.shutdown()
+        uninterrupted(self._end_thread)
         self._worker.close()
         if self._folder is not None:
             self._folder.cleanup()
+
+    def _end_thread(self) -> None:
+        self._thread.shutdown(wait=False)
+        if self._opening is not None and not self._opening.done():
+            self._worker.kill()
+        self._thread.shutdown()
 
 
 def _costs(reply: Mapping[str, Any], trial: Trial) -> dict[str, float]:

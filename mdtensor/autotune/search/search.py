@@ -22,6 +22,7 @@ from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Expected, Space
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.dataclass import dataclass
+from mdtensor.signals import uninterrupted
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
 Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
@@ -159,7 +160,8 @@ class _Draw:
             waiting += self._drawn(many + 1 - len(waiting))
             if not waiting:
                 return
-            yield waiting.pop(_first_ready([future for _, future in waiting]))[0]
+            first = uninterrupted(_first_ready, [future for _, future in waiting])
+            yield waiting.pop(first)[0]
 
     def together(self, many: int, left: Callable[[], float]) -> Iterator[Proposal]:
         """So many are drawn at a time, each time when all that were drawn are measured.
@@ -174,7 +176,7 @@ class _Draw:
             if not drawn:
                 return
             futures = [future for _, future in drawn if future is not None]
-            wait(futures, timeout=max(0.0, before))
+            uninterrupted(wait, futures, timeout=max(0.0, before))
             yield from (proposal for proposal, _ in drawn)
             each = (before - left()) / len(drawn)
 

@@ -13,12 +13,13 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, cast
 
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
+from mdtensor.signals import uninterrupted
 
 # They make OpenBLAS take another processor's kernels, at half the speed, as some images have it.
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -88,8 +89,8 @@ class Worker(Closing):
         self._start_timeout_s = start_timeout_s
         self._environment = dict(environment or {})
         self._child: _Child | None = None
-        self._end_child: Callable[[], object] = lambda: None
-        self._lock = threading.Lock()
+        self._finalizer: weakref.finalize[..., Worker] | None = None
+        self._lock = threading.Lock()  # of whoever uses the child's pipes
         self._killed = False
         self.starts = 0
 
@@ -129,7 +130,7 @@ class Worker(Closing):
         self._fail_if_killed()
         self.starts += 1
         child = self._child = _Child(self._target, self._environment)
-        self._end_child = weakref.finalize(self, child.kill)
+        self._finalizer = weakref.finalize(self, _end, child, self._lock)
         try:
             self._fail_if_killed()  # by a thread that knew of no child yet
             reply = child.exchange(self._payload, time.monotonic() + self._start_timeout_s)
@@ -144,8 +145,11 @@ class Worker(Closing):
             raise WorkerCrashed("the worker was killed")
 
     def _discard(self) -> None:
-        self._end_child()
-        self._child = None
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+        if self._finalizer is not None:
+            self._finalizer.detach()
 
     def close(self) -> None:
         """Let the child end by itself, for a second, then kill it."""
@@ -176,12 +180,11 @@ class _Child:
         self._command.append(json.dumps(sys.path))
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._received = bytearray()
-        self._exchanging: int | None = None  # the thread that does
         started: queue.SimpleQueue[subprocess.Popen[bytes] | Exception] = queue.SimpleQueue()
         # The child dies with the *thread* that started it: so that thread waits for its end.
         self._thread = threading.Thread(target=self._attend, args=(started,), daemon=True)
         try:
-            self._thread.start()
+            uninterrupted(self._thread.start)
             process = started.get()
         except RuntimeError as error:  # there are too many threads, or the interpreter ends
             process = error
@@ -244,13 +247,6 @@ class _Child:
 
     def exchange(self, line: bytes, deadline: float) -> dict[str, Any]:
         """Send a line and return the message that answers it."""
-        self._exchanging = threading.get_ident()
-        try:
-            return self._answer(line, deadline)
-        finally:
-            self._exchanging = None
-
-    def _answer(self, line: bytes, deadline: float) -> dict[str, Any]:
         self._send(line, deadline)
         while b"\n" not in self._received:
             self._wait(self._replies, selectors.EVENT_READ, deadline)
@@ -332,15 +328,10 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """Kill the child and its process group, and close the pipes.
-
-        While another thread reads them they stay open, and it learns of the end there.
-        """
+        """Kill the child and its process group, and close the pipes, which no other thread uses."""
         if self._process.stdin is None or self._process.stdin.closed:
             return
         self.end()
-        if self._exchanging not in (None, threading.get_ident()):
-            return
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
         # A forgotten worker is collected by any thread, and so perhaps by this very one.
@@ -349,6 +340,17 @@ class _Child:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _end(child: _Child, lock: threading.Lock) -> None:
+    """Ends the child of a forgotten worker, or of any when the process ends.
+
+    A daemon thread that uses the pipes then learns of the end there: they stay open for it.
+    """
+    child.end()
+    if lock.acquire(blocking=False):
+        child.kill()
+        lock.release()
 
 
 def _line(value: object) -> bytes:

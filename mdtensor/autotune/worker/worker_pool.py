@@ -9,6 +9,7 @@ from typing import Any
 
 from mdtensor.autotune.worker.worker import Worker
 from mdtensor.closing import Closing
+from mdtensor.signals import uninterrupted
 
 
 class Crew(Closing):
@@ -37,7 +38,7 @@ class Crew(Closing):
 
     def submit(self, request: object, timeout_s: float) -> Future[Any]:
         """The reply to come, or what `Worker.call` raises; requests are begun in order."""
-        return self._threads.submit(self._serve, request, timeout_s)
+        return uninterrupted(self._threads.submit, self._serve, request, timeout_s)
 
     def _serve(self, request: object, timeout_s: float) -> Any:
         worker = self._idle.get()
@@ -53,6 +54,9 @@ class Crew(Closing):
 
     def close(self) -> None:
         """Ends the workers; requests that wait are dropped, those under way have no reply."""
+        uninterrupted(self._close)
+
+    def _close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in self._workers:
             worker.kill()

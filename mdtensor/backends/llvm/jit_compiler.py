@@ -11,12 +11,13 @@ from itertools import count
 from typing import Any, TypeVar
 
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode
-from mdtensor.backends.host.signals import uninterrupted
+from mdtensor.backends.host.deferred_release import DeferredRelease, Owner
 from mdtensor.backends.llvm.object_compiler import ObjectCompiler
 from mdtensor.errors import CompileError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.process_end import seconds_left
+from mdtensor.signals import uninterrupted
 
 R = TypeVar("R")
 # Programs of a linker. LLVM keeps 9 kB of each that was released until its linker ends, and a
@@ -26,9 +27,24 @@ _LONGEST_WAIT, _BETWEEN_LOOKS = 30.0, 0.05  # seconds
 
 
 class JitCompiler:
-    """Compiles for the processor that runs this process."""
+    """Compiles for the processor that runs this process.
+
+    llvmlite has a lock written in Python, which stays locked for ever where Ctrl-C comes as it is
+    taken. So the main thread never calls llvmlite: other threads open it, compile, link and free.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._is_ending = False
+        self._numbers = count()
+        self._linker: Any = None
+        self._libraries = DeferredRelease[Any]()
+        uninterrupted(self._open)
+        keep_over_forks(self._lock)
+        atexit.register(self._end)
+
+    def _open(self) -> None:
+        """Loads llvmlite, and asks it for the processor."""
         binding: Any = import_module("llvmlite.binding")  # which loads 60 MB
         self.llvm = llvm = binding
         llvm.initialize_native_target()
@@ -36,18 +52,12 @@ class JitCompiler:
         self.processor = str(llvm.get_host_cpu_name())
         self.features = str(llvm.get_host_cpu_features().flatten())
         self.version = ".".join(map(str, llvm.llvm_version_info))
-        self._lock = threading.RLock()
-        self._is_ending = False
-        self._numbers = count()
-        self._linker: Any = None
         triple = llvm.get_process_triple()
         self._objects = ObjectCompiler(llvm, triple, self.processor, self.features)
-        # What frees a module takes llvmlite's lock, in any thread that collects garbage.
+        # It may be held without the compiler's own: numba calls llvmlite as well.
         lock = getattr(import_module("llvmlite.binding.ffi").lib, "_lock", None)
         if (inner := getattr(lock, "_lock", None)) is not None:
             keep_over_forks(inner, innermost=True)
-        keep_over_forks(self._lock)
-        atexit.register(self._end)
 
     def _end(self) -> None:
         """Waits for a thread in LLVM; from then on, only handlers of the exit compile."""
@@ -66,6 +76,7 @@ class JitCompiler:
                 if self._is_ending and threading.current_thread() is not threading.main_thread():
                     raise SystemExit
             try:
+                self._libraries.release()
                 return function()
             finally:
                 self._lock.release()
@@ -90,11 +101,11 @@ class JitCompiler:
         """
         return self._uninterrupted(partial(self._objects.object_code, text, hasty=hasty))
 
-    def addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Any]:
+    def addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Owner[Any]]:
         """Where the functions of an object file lie, and what keeps them in memory."""
         return self._uninterrupted(partial(self._addresses, code, names))
 
-    def _addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Any]:
+    def _addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Owner[Any]]:
         builder = self.llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder = builder.export_symbol(name)
@@ -105,4 +116,4 @@ class JitCompiler:
         except RuntimeError as error:
             raise CompileError(f"LLVM refused machine code: {error}") from None
         library.linker = linker  # which thus ends later
-        return [int(library[name]) for name in names], library
+        return [int(library[name]) for name in names], self._libraries.owner(library)

@@ -10,14 +10,16 @@ import atexit
 import contextlib
 import struct
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
-from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels, ProgramOwner
+from mdtensor.backends.host.deferred_release import DeferredRelease, Owner
+from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels
 from mdtensor.backends.opencl.opencl_program import OpenCLProgram
 from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found, load_pyopencl
 from mdtensor.backends.opencl.opencl_target import target_of
@@ -27,6 +29,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource, numbered
 from mdtensor.process_end import seconds_left
 
+R = TypeVar("R")
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 
 
@@ -80,7 +83,7 @@ class OpenCLDevice:
         self._local = threading.local()
         self._building = threading.Lock()
         self._ended_by: int | None = None  # the thread that ends the process
-        self._unused: list[list[Any]] = []  # programs that are released by the next compilation
+        self._programs = DeferredRelease[Any]()
         keep_over_forks(self._building)
         # Where the process ends under a compiler, that one calls what is no more there.
         atexit.register(self._end)
@@ -132,9 +135,8 @@ class OpenCLDevice:
         if self._building.acquire(timeout=seconds_left()):
             self._building.release()
 
-    @contextlib.contextmanager
-    def _compiling(self) -> Generator[None]:
-        """Holds the compiler's lock, after a release of the programs that nobody uses.
+    def _compiling(self, function: Callable[[], R]) -> R:
+        """Calls a function under the compiler's lock, after a release of programs nobody uses.
 
         Programs of Intel's runtime share tables of its compiler: one that is released beside a
         compilation may break them, and the compiler then searches a table without end.
@@ -145,56 +147,53 @@ class OpenCLDevice:
         with self._building:
             if self._ended_by not in (None, threading.get_ident()):
                 raise SystemExit
-            while self._unused:
-                self._unused.pop().clear()
-            yield
+            self._programs.release()
+            return function()
 
-    def _machine_code(self, built: ProgramOwner) -> MachineCode:
-        (code,) = built.program.get_info(self.cl.program_info.BINARIES)
+    def _machine_code(self, built: Owner[Any]) -> MachineCode:
+        (code,) = built.held.get_info(self.cl.program_info.BINARIES)
         return MachineCode(code)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """The program of machine code that this or another process made."""
-        code = compiled.machine.code
         try:
-            with self._compiling():
-                owner = self._owner(self.context, [self.device], [code])
-                owner.program._build(b"", None)
+            owner = self._compiling(partial(self._loaded, compiled.machine.code))
         except self.cl.Error as error:
             raise CompileError(f"{self.target.name} refused machine code: {error}") from None
         return self._program(owner, compiled.source, sizes)
+
+    def _loaded(self, code: bytes) -> Owner[Any]:
+        owner = self._owner(self.context, [self.device], [code])
+        owner.held._build(b"", None)
+        return owner
 
     def is_captured(self) -> bool:
         """False: OpenCL records nothing."""
         return False
 
     def _program(
-        self, owner: ProgramOwner, source: KernelSource, sizes: Sequence[int]
+        self, owner: Owner[Any], source: KernelSource, sizes: Sequence[int]
     ) -> OpenCLProgram:
         kernels = Kernels(self.cl, owner, source)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
-        with self._compiling():
-            kernels.shared()
+        self._compiling(kernels.shared)
         return OpenCLProgram(self, kernels, source, sizes, source.inline)
 
     def is_lost(self) -> bool:
         """Never: what goes wrong on a processor ends the process."""
         return False
 
-    def _owner(self, *arguments: Any) -> ProgramOwner:
-        return ProgramOwner(self._new_program(*arguments), self._unused)
+    def _owner(self, *arguments: Any) -> Owner[Any]:
+        return self._programs.owner(self._new_program(*arguments))
 
-    def build(
-        self, text: str, *, fragile: bool = False, options: Sequence[str] = ()
-    ) -> ProgramOwner:
+    def build(self, text: str, *, fragile: bool = False, options: Sequence[str] = ()) -> Owner[Any]:
         """A program of PyOpenCL's, built from a text anew, with further options of the compiler."""
         owner = self._owner(self.context, text)
+        said = " ".join([*self._options(text, fragile), *options])
         try:
-            with self._compiling():
-                said = " ".join([*self._options(text, fragile), *options])
-                owner.program._build(said.encode(), None)
+            self._compiling(partial(owner.held._build, said.encode(), None))
         except self.cl.Error as error:
-            logs = [line for _, log in owner.program._get_build_logs() for line in log.splitlines()]
+            logs = [line for _, log in owner.held._get_build_logs() for line in log.splitlines()]
             raise CompileError(
                 f"{self.target.name} refused a kernel: {error}",
                 notes=[*logs[:30], *numbered(text).splitlines()],

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mdtensor.backends.host.deferred_release import Owner
 from mdtensor.backends.opencl.opencl_runtime import bare_kernels
 from mdtensor.kernels.kernel_source import KernelSource
 
@@ -17,27 +18,6 @@ ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL pac
 Launch = tuple[Any, tuple[int], tuple[int]]
 
 
-class ProgramOwner:
-    """Owns an OpenCL program, and defers its release: when this object ends, a list gets it.
-
-    Who takes the program off that list decides when, and in which thread, it is released.
-    """
-
-    __slots__ = ("_held", "_unused")
-
-    def __init__(self, program: Any, unused: list[list[Any]]) -> None:
-        self._held = [program]
-        self._unused = unused
-
-    @property
-    def program(self) -> Any:
-        """The program, to be used where this object lives longer."""
-        return self._held[0]
-
-    def __del__(self) -> None:
-        self._unused.append(self._held)
-
-
 class Kernels:
     """Makes the kernel objects of a program, which hold the arguments of a launch.
 
@@ -45,7 +25,7 @@ class Kernels:
     that set all arguments.
     """
 
-    def __init__(self, cl: Any, owner: ProgramOwner, source: KernelSource) -> None:
+    def __init__(self, cl: Any, owner: Owner[Any], source: KernelSource) -> None:
         self.cl = cl
         self._owner = owner
         self.names = [entry.name for entry in source.entries]
@@ -55,7 +35,7 @@ class Kernels:
 
     def made(self) -> list[Any]:
         """A new kernel object for each kernel of the program."""
-        made = bare_kernels(self.cl, self._owner.program, self.names)
+        made = bare_kernels(self.cl, self._owner.held, self.names)
         for kernel in made:
             kernel.owner = self._owner  # since it keeps the program as well
         return made

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor.backends.opencl.opencl_device import open_device
-from mdtensor.backends.opencl.opencl_kernels import ProgramOwner
 from mdtensor.backends.opencl.opencl_runtime import bare_kernels, load_pyopencl
 from mdtensor.backends.opencl.opencl_waits import drained_at_end, enqueuing, returning
 from mdtensor.errors import CompileError, LaunchError, ShapeError
@@ -50,9 +49,9 @@ class OpenCLQueue:
 
     def compiled(self, text: str, name: str, options: Sequence[str]) -> Any:
         """A kernel of a text; CompileError has the compiler's words and numbered source."""
-        owner: ProgramOwner = self._device.build(text, options=options)
+        owner = self._device.build(text, options=options)
         try:
-            (kernel,) = bare_kernels(self._cl, owner.program, [name])
+            (kernel,) = bare_kernels(self._cl, owner.held, [name])
         except self._cl.Error as error:
             raise CompileError(f"the text has no kernel called {name!r}") from error
         kernel.owner = owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from mdtensor.api.engine import background_worker
 from mdtensor.api.engine.background_worker import Background
 from tests.api.told_background import ToldBackground
 from tests.hurried import at_once
+from tests.interrupts import comes_at, interrupt
 
 
 def test_threads_that_ask_together_have_it_done_once() -> None:
@@ -120,3 +122,100 @@ def test_nothing_is_done_once_it_is_finished() -> None:
     made.settle(timeout=600)
     assert done == [1]
     assert made._thread is None
+
+
+class OddError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [ValueError, OddError])
+def test_what_work_raises_is_told_once_and_the_rest_is_done(
+    kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    monkeypatch.setattr(background_worker, "_PAUSE", 0.0)
+    done, may_fail = list[int](), threading.Event()
+
+    def do(number: int) -> None:
+        may_fail.wait(timeout=60)
+        if number % 2:
+            raise kind(number)
+        done.append(number)
+
+    made = Background(do)
+    for number in range(6):
+        made.ask(number, number)
+    thread = made._thread
+    may_fail.set()
+    made.settle(timeout=600)
+    assert done == [0, 2, 4]
+    assert thread is made._thread is not None
+    made.finish()
+    assert [(each.exc_type, str(each.exc_value), each.thread) for each in told] == [
+        (kind, "1", thread)
+    ]
+
+
+def test_what_waits_as_a_thread_ends_is_done_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilers end threads that would compile when the process has ended."""
+    monkeypatch.setattr(background_worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # pytest tells of such ends
+    done, may_end = list[str](), threading.Event()
+
+    def do(work: str) -> None:
+        may_end.wait(timeout=60)
+        if work == "last":
+            raise SystemExit
+        done.append(work)
+
+    made = Background(do)
+    made.ask(1, "last")
+    made.ask(2, "waiting")
+    ends = made._thread
+    assert ends is not None
+    may_end.set()
+    ends.join(60)
+    made.settle(timeout=600)
+    assert done == []
+    made.ask(3, "new")
+    made.settle(timeout=600)
+    assert done == ["waiting", "new"]
+    made.finish()
+
+
+def test_an_interrupt_as_work_is_asked_for_leaves_a_thread_that_works() -> None:
+    for places in itertools.count():
+        done: list[int] = []
+        made = Background(done.append)
+
+        def asks(made: Background[int] = made) -> None:
+            made.ask(1, 1)
+            made.settle(timeout=600)
+
+        is_over = not comes_at(
+            places, interrupt, asks, background_worker.__file__, threading.__file__
+        )
+        made.ask(2, 2)
+        made.settle(timeout=600)
+        assert done in ([1, 2], [2]), places
+        made.finish()
+        if is_over:
+            break
+    assert places > 10
+
+
+def test_where_no_thread_begins_calls_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Background[int](lambda _: None)
+
+    def fails(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(threading.Thread, "start", fails)
+        made.ask(1, 1)
+    assert made._thread is None
+    made.ask(2, 2)
+    made.settle(timeout=600)
+    assert not made.has(1)
+    made.finish()

@@ -1,6 +1,7 @@
 """Campaigns of what processes and caches must survive; one line for each kind, and what failed.
 
-`python -m tests.api.survival --kills 1000 --forks 1000 --exits 1000 --crowd 64 --damage 500`
+`python -m tests.api.survival --kills 1000 --forks 1000 --exits 1000 --crowd 64 --damage 500
+--interrupts 3000`
 ends with exit code 1 where anything hung, crashed, was lost or wrong. `--report FILE` keeps it.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import facts
-from tests.api.survival import crowd, damage, exits, forks, kills
+from tests.api.survival import crowd, damage, exits, forks, interrupts, kills
 
 CAMPAIGNS: dict[str, Callable[[int, int, Path], Iterator[str]]] = {
     "kills": kills.survived,
@@ -24,6 +25,7 @@ CAMPAIGNS: dict[str, Callable[[int, int, Path], Iterator[str]]] = {
     "exits": exits.survived,
     "crowd": crowd.survived,
     "damage": damage.survived,
+    "interrupts": interrupts.survived,
 }
 
 _KEPT = 25  # tries after which a report is written

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from mdtensor.autotune.worker import worker as worker_module
 from mdtensor.autotune.worker.worker import Worker, WorkerCrashed, WorkerRaised, WorkerTimeout
 from mdtensor.errors import TuningError
 from tests import children
@@ -196,7 +197,7 @@ worker = Worker("tests.autotune.worker_targets:evil")
 print(worker.call({"do": "signals"}, timeout_s=60)["pid"], flush=True)
 thread = threading.Thread(target=worker.call, args=({"do": sys.argv[1]}, 600), daemon=True)
 thread.start()
-while worker._child._exchanging is None and thread.is_alive():
+while not worker._lock.locked() and thread.is_alive():
     time.sleep(0.001)
 print("asked", flush=True)
 time.sleep(60)
@@ -265,21 +266,44 @@ def test_what_is_not_json_is_not_sent(worker):
         Worker("no_function")
 
 
-def test_what_ends_a_process_leaves_the_pipes_to_the_thread_that_reads_them(worker):
+@pytest.mark.parametrize("where", ["waits", "exchange"])
+def test_what_ends_a_process_leaves_the_pipes_to_the_thread_that_uses_them(
+    worker, where, monkeypatch
+):
     """As finalizers do when the interpreter exits beside a daemon thread."""
-    caught: list[Exception] = []
+    caught, inside, ended = [], threading.Event(), threading.Event()
+    child = worker_module._Child
+
+    class Stopped(child):
+        """A child that is ended between two steps of a call."""
+
+        @property
+        def waits(self):
+            return self.stopped("waits") and super().waits
+
+        def exchange(self, line, deadline):
+            self.stopped("exchange")
+            return super().exchange(line, deadline)
+
+        def stopped(self, here):
+            if here == where and threading.current_thread() is thread:
+                inside.set()
+                ended.wait(60)
+            return True
 
     def calls():
         try:
-            worker.call({"do": "hang"}, timeout_s=60)
-        except Exception as error:
+            caught.append(worker.call({"do": "signals"}, timeout_s=60))
+        except BaseException as error:
             caught.append(error)
 
-    worker.begin()
+    monkeypatch.setattr(worker_module, "_Child", Stopped)
     thread = threading.Thread(target=calls)
+    worker.begin()
     thread.start()
-    while worker._child._exchanging is None:
-        time.sleep(0.001)
-    worker._end_child()
+    assert inside.wait(60)
+    worker._finalizer()
+    ended.set()
     thread.join(60)
-    assert [type(error) for error in caught] == [WorkerCrashed]
+    (found,) = caught  # a reply where the end was noticed in time, and another child begun
+    assert isinstance(found, WorkerCrashed) or (where == "waits" and "pid" in found)

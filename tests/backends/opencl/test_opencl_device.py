@@ -211,7 +211,7 @@ def test_barriers_are_compiled_as_they_stand_where_the_compiler_mistakes_them(de
     """Intel's compiler got kernels of the GPU family wrong when it optimised them (ADR 4)."""
 
     def options(text: str, *, fragile: bool = False) -> str:
-        return device.build(text, fragile=fragile).program.get_build_info(
+        return device.build(text, fragile=fragile).held.get_build_info(
             device.device, device.cl.program_build_info.OPTIONS
         )
 
@@ -314,13 +314,13 @@ def test_kernel_objects_keep_their_program(device):
     kernels = program.kernels.made()
     held = weakref.ref(program.kernels)
     gc.collect()
-    before = len(device._unused)
+    before = len(device._programs)
     del program
     gc.collect()
     assert held() is None
-    assert len(device._unused) == before
+    assert len(device._programs) == before
     kernels.clear()
-    assert len(device._unused) == before + 1
+    assert len(device._programs) == before + 1
 
 
 def test_once_the_process_ends_its_own_thread_alone_compiles():
@@ -338,4 +338,4 @@ def test_once_the_process_ends_its_own_thread_alone_compiles():
     thread.start()
     thread.join(60)
     assert len(ended) == 1
-    assert device.build(text).program is not None
+    assert device.build(text).held is not None

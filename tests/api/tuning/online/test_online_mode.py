@@ -310,7 +310,7 @@ def test_the_space_is_searched_behind_the_favourites(monkeypatch: pytest.MonkeyP
             np.testing.assert_allclose(mdt.einsum("ij,jk->ik", A, B), wanted, rtol=1e-5)
             registry.engine_for().settle()
             ((_, explorer),) = online_mode._shared.values()
-            explorer._background.settle(0)
+            explorer._background.settle(timeout=600)
             if any(search.trials >= 4 for search in online_mode._searches.values()):
                 break
     (search,) = online_mode._searches.values()

@@ -39,6 +39,6 @@ def uninterrupted(function: Callable[P, R], *args: P.args, **options: P.kwargs) 
     except RuntimeError:  # there are too many, or the interpreter ends
         work()
     done.acquire()
-    for error in errors:
-        raise error
-    return results[0]
+    if errors:
+        raise errors.pop()  # so that its traceback has no reference to it
+    return results.pop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdtensor.backends.host.signals import uninterrupted
+from mdtensor.signals import uninterrupted
 
 
 class InterruptedWaitError(Exception):
