@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import mdtensor as mdt
 from mdtensor import forks
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart
+from tests import children
 
 LOCKS = type(threading.Lock()), type(threading.RLock())
 # Those that a child of a fork never waits for.
@@ -63,7 +65,13 @@ def locks() -> Iterator[tuple[str, Any]]:
             yield from locks_of(type(value).__name__, attributes_of(value))
 
 
+@pytest.mark.process
 def test_all_locks_are_kept_but_those_that_no_child_needs() -> None:
+    """In a process that has no objects of other tests."""
+    children.run("-c", f"from {__name__} import check; check()")
+
+
+def check() -> None:
     a = np.ones((3, 4))
     mdt.reduce("ij->i", a, f=lambda x: x * 1.25)
     made = Background[int](print), CompilerApart(registry.engine_for().device)
