@@ -242,8 +242,7 @@ def _quoted(quote: Quote, run: Run, name: str) -> Iterator[str]:
     yield ""
     yield (
         f"{run.device['name']}, {run.device['cores']} cores, {run.device['driver']},"
-        f" {days or run.date[:10]}, with `out=` where a call has it: [file](bench/results/{name}),"
-        " [all cases](bench/results/README.md)."
+        f" {days or run.date[:10]}, with `out=` where a call has it: [file](bench/results/{name})."
     )
 
 
