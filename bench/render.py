@@ -241,8 +241,8 @@ def _quoted(quote: Quote, run: Run, name: str) -> Iterator[str]:
     days = days_of(cases[wanted] for _, wanted in quote.cases if wanted in cases)
     yield ""
     yield (
-        f"{run.device['name']}, {run.device['cores']} cores, {days or run.date[:10]}; all cases,"
-        f" limits and versions: [bench/results](bench/results/README.md), from `{name}`."
+        f"{run.device['name']}, {run.device['cores']} cores, {run.device['driver']},"
+        f" {days or run.date[:10]}, with `out=` where a call has it: [file](bench/results/{name})."
     )
 
 

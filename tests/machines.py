@@ -21,8 +21,8 @@ from mdtensor.errors import NoDeviceError
 TABLE = Path(__file__).parents[1] / "docs" / "machines.md"
 _HEAD = """# Machines
 
-Where the tests have run, one row for each machine, its versions and what pytest was asked for: \
-`python -m pytest --record` writes a row when it ends, whether or not a test failed.
+Runs of tests that were recorded by `python -m pytest --record`, which writes a row when it ends, \
+whether or not a test failed. Other runs by hand are logs in [bench/results](../bench/results).
 
 """
 

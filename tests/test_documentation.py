@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -35,6 +36,41 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
     files = [target for target in targets if not target.startswith("http")]
     assert not [target for target in files if not (page.parent / target).exists()]
+
+
+FIGURE = re.compile(r"\d (?:[nµm]s|[GT]FLOP/s|GB/s)\b|\| (?:µs|ms) \|")
+RESULT = re.compile(r"\]\([./]*bench/results/(?:\w+/)?\d{4}-\d\d-\d\d-[^)]+\)")
+
+
+def without_source(text: str) -> list[str]:
+    """Paragraphs with times and rates, and sections with tables of them, that link no result."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    sections = re.split(r"^(?=#)", prose, flags=re.MULTILINE)
+    lines = [line for line in prose.splitlines() if not line.startswith("|")]
+    return [part for part in (*sections, *lines) if FIGURE.search(part) and not RESULT.search(part)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_figures_name_their_results_and_claims_their_tests(page: Path) -> None:
+    """A result's name has a processor and a date; decisions are history, and keep their figures."""
+    text = page.read_text(encoding="utf-8")
+    assert page.parent.name == "adr" or not without_source(text)
+    named = re.findall(r"`(test_\w+)`", text)
+    assert not [name for name in named if f"def {name}(" not in all_tests()]
+
+
+def test_figures_without_a_source_are_found() -> None:
+    linked = "A call takes 3 µs ([log](../bench/results/2026-11-22-a-cpu.log)).\n"
+    table = "# Speed\n\n| call | µs |\n|---|--:|\n| einsum | 3 |\n"
+    assert without_source("A call takes 3 µs.") == ["A call takes 3 µs."] * 2
+    assert without_source(table) == [table]
+    assert without_source(f"{linked}\nIt moves 5 GB/s.") == ["It moves 5 GB/s."]
+    assert not without_source(f"{table}{linked}")
+
+
+@functools.cache
+def all_tests() -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 def test_every_page_is_in_the_index() -> None:
