@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work = recorded(side, products)
         registry.engine_for(side.arrays).settle()
         reports = mdt.tune(work, options.seconds, quiet=True)
-        tell(reports.summary(), options.out)
+        tell(str(reports), options.out)
         gains, bad, done = list[float](), list[str](), 0
         for product in products:
             if time.monotonic() > ends:

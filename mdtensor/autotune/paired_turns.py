@@ -48,37 +48,39 @@ def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def fastest_by_turns(
-    incumbent: T,
+    incumbents: Sequence[T],
     rivals: Sequence[T],
     by_turns: Callable[[Sequence[T]], Turns],
     *,
     is_over: Callable[[], bool],
     cost: Callable[[T, float], float] = lambda _, seconds: seconds,
 ) -> tuple[T, dict[T, list[float]]]:
-    """The best rival that is certainly faster than the incumbent, else the incumbent; and times.
+    """The best rival that is certainly faster than all incumbents, else one of these; and times.
 
-    `by_turns` times all that it is given, the incumbent first, so that each has the same turns as
-    the incumbent. The worse half of the rivals is left out each time; it ends once the best one
-    left is certainly faster, when it `is_over`, or after `_MOST` turns. The best have the least
-    `cost` of their median seconds. Where the incumbent does not run, any rival is faster.
+    `by_turns` times all that it is given, the incumbents first, so that each has the same turns as
+    these. The worse half of the rivals is left out each time; it ends once the best one left is
+    certainly faster, when it `is_over`, or after `_MOST` turns. The best have the least `cost` of
+    their median seconds. Where no incumbent runs, any rival is faster.
     """
-    times: dict[T, list[float]] = {each: [] for each in (incumbent, *rivals)}
-    before, left = times[incumbent], [each for each in times if each != incumbent]
+    times: dict[T, list[float]] = {each: [] for each in (*incumbents, *rivals)}
+    left = [each for each in times if each not in incumbents]
     faster: list[T] = []
 
     def rank(one: T) -> float:
         return cost(one, statistics.median(times[one]))
 
-    while left:
-        asked = (incumbent, *left)
+    while len(times) > 1:
+        asked = (*incumbents, *left)
         for each, new in zip(asked, by_turns(asked), strict=True):
             times[each] += new or ()
-        run = [each for each in times if times[each] and each != incumbent]
-        faster = [each for each in run if not before or is_faster(times[each], before)]
+        before = [times[each] for each in incumbents if times[each]]
+        run = [each for each in times if times[each] and each not in incumbents]
+        faster = [each for each in run if all(is_faster(times[each], other) for other in before)]
         left = sorted((each for each in run if each in left), key=rank)
         is_decided = not left or left[0] in faster
-        if is_decided or len(before) >= _MOST or is_over():
-            break
-        left = [each for each in left if not is_faster(before, times[each])]
+        left = [each for each in left if not any(is_faster(one, times[each]) for one in before)]
         left = left[: math.ceil(len(left) / 2)]
-    return min(faster, key=rank, default=incumbent), times
+        if is_decided or not left or len(before[0]) >= _MOST or is_over():
+            break
+    usual = [each for each in incumbents if times[each]]
+    return min(faster or usual, key=rank, default=incumbents[0]), times

@@ -62,7 +62,7 @@ class Device:
 
     def best(self) -> str:
         rivals = [name for name in self.seconds if name != INCUMBENT]
-        return fastest_by_turns(INCUMBENT, rivals, self.by_turns, is_over=never)[0]
+        return fastest_by_turns([INCUMBENT], rivals, self.by_turns, is_over=never)[0]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_few_turns_suffice_for_what_is_far_faster() -> None:
 def test_one_turn_decides_nothing() -> None:
     turns = count(1)
     best, times = fastest_by_turns(
-        INCUMBENT, ["lucky"], lambda _: [[1.0], [0.2]], is_over=lambda: next(turns) == 1
+        [INCUMBENT], ["lucky"], lambda _: [[1.0], [0.2]], is_over=lambda: next(turns) == 1
     )
     assert best == INCUMBENT
     assert times == {INCUMBENT: [1.0], "lucky": [0.2]}
@@ -125,7 +125,7 @@ def test_it_ends_where_both_are_as_fast() -> None:
         asked.append(names)
         return [[1.0] * _BATCH for _ in names]
 
-    assert fastest_by_turns(INCUMBENT, "abcd", by_turns, is_over=never)[0] == INCUMBENT
+    assert fastest_by_turns([INCUMBENT], "abcd", by_turns, is_over=never)[0] == INCUMBENT
     assert len(asked) == 16
     assert [len(names) for names in asked[:4]] == [5, 3, 2, 2], "the worse half leaves"
 
@@ -135,10 +135,22 @@ def test_what_does_not_run_is_left_out() -> None:
         return [None if "not" in name else [len(name)] * _BATCH for name in names]
 
     def best(incumbent: str, *rivals: str) -> str:
-        return fastest_by_turns(incumbent, rivals, by_turns, is_over=never)[0]
+        return fastest_by_turns([incumbent], rivals, by_turns, is_over=never)[0]
 
     assert best("runs slowly", "not", "runs") == "runs"
     assert best("runs", "not") == "runs"
     assert best("not", "runs slowly", "runs") == "runs"
     assert best("not", "not either") == "not"
     assert best("runs") == "runs"
+
+
+def test_of_several_incumbents_the_faster_one_has_to_be_beaten() -> None:
+    seconds = {"other": 0.9, "between": 0.95, "slower": 1.1}
+    incumbents = [INCUMBENT, "other"]
+    for seed in range(40):
+        device = Device(seconds, seed)
+        best, _ = fastest_by_turns(
+            incumbents, ["between", "slower"], device.by_turns, is_over=never
+        )
+        assert best == "other"
+        assert fastest_by_turns(incumbents, [], device.by_turns, is_over=never)[0] == "other"

@@ -66,7 +66,9 @@ def keep_what_is_fastest(
         return measurer.calls_by_turns(steps, schedules)
 
     def fastest(usual: Mixture, *others: Mixture) -> tuple[Mixture, dict[Mixture, list[float]]]:
-        return fastest_by_turns(usual, others, by_turns, is_over=lambda: measurer.deadline.is_over)
+        return fastest_by_turns(
+            [usual], others, by_turns, is_over=lambda: measurer.deadline.is_over
+        )
 
     alone = sum(each.winner.seconds for each in found)
     most = max(2, min(_MOST, int(budget / max(_TURN, _RUNS * alone))))

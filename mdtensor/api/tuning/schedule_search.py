@@ -105,7 +105,7 @@ class Candidates:
         self._began = self._clock()
         self.key = problem_key(problem)
         self.best = _Best()
-        self._trials, self._spent = 0, 0.0  # of which the seconds
+        self._seconds: list[float] = []  # that each trial took
         self.space: Space | None = None
         # Two configurations may stand for one schedule, which is measured once.
         self.tried: dict[Schedule, Trial] = {}
@@ -137,8 +137,8 @@ class Candidates:
 
     @property
     def trial_seconds(self) -> float:
-        """What a trial takes, in the mean."""
-        return self._spent / max(1, self._trials)
+        """What a trial takes in the middle; the first ones waited for the worker's start."""
+        return statistics.median_low(self._seconds) if self._seconds else 0.0
 
     def cost_of(self, configuration: Configuration, trial: Trial) -> float:
         """What a trial costs, as techniques are told it: its time, unless other things count."""
@@ -221,7 +221,7 @@ class Candidates:
         best = self.best.seconds if self.options.by_time else None
         began = self._clock()
         trial = self.measurer.trial(schedule, best)
-        self._trials, self._spent = self._trials + 1, self._spent + self._clock() - began
+        self._seconds.append(self._clock() - began)
         text = schedule.to_json()
         self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
         self.take(schedule, trial)
@@ -260,9 +260,9 @@ def searched(
 ) -> Found:
     """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
 
-    What is taken untuned is measured, however late it is; then what the cost model favours; where
-    time is left, the space of all schedules is searched. Where `options` fix values, what has
-    others is measured only as what a winner has to beat.
+    What calls run now is measured, however late it is; then what they will come to run untuned, and
+    what the cost model favours; where time is left, the space of all schedules is searched. Where
+    `options` fix values, what has others is measured only as what a winner has to beat.
     """
     clock, started = deadline.clock, deadline.clock()
     measurer.deadline = deadline
@@ -272,7 +272,9 @@ def searched(
     ranking = ranked(problem, engine.target, enough=lambda: ranking_time.is_over)
     if candidates.fixed:
         candidates.make_space()
-    first = list(dict.fromkeys((untuned, *first_candidates(candidates, ranking))))
+    usual = [*dict.fromkeys((untuned, engine.untuned(problem).schedule))]
+    nearest = first_candidates(candidates, ranking)
+    first = list(dict.fromkeys((*usual, *nearest)))
     for schedule in (*first[1 : measurer.ahead + 1], untuned):
         candidates.prepare_schedule(schedule)
     before = _trials_before(candidates)
@@ -302,22 +304,23 @@ def searched(
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
     if options.objectives[0] != "time":
         return _kept_by_objective(candidates, trials, untuned, Found(outcome), clock() - started)
-    effort, incumbent = len(before) + len(outcome.trials), untuned
+    effort, incumbents = len(before) + len(outcome.trials), usual
     if (known := engine.winner(problem)) is not None and candidates.can_run(known[1]):
-        row, incumbent = known
-        trials.setdefault(incumbent, Trial("ok", row.seconds))
-        effort = max(effort, row.trials)  # or the store would keep what it has
+        row, winner = known
+        trials.setdefault(winner, Trial("ok", row.seconds))
+        effort, incumbents = max(effort, row.trials), [winner]  # or the store keeps what it has
     expected = favourites(ranking, RANKED[engine.target.kind])
-    favoured = [schedule for schedule in expected if schedule != untuned][:1]
-    rivals = _rivals(candidates, trials, {incumbent, untuned, *first[1:2], *favoured})
+    favoured = [schedule for schedule in expected if schedule not in usual][:1]
+    rivals = _rivals(candidates, trials, {*incumbents, *usual, *nearest[:1], *favoured})
     if not rivals:
         return Found(outcome)
-    if incumbent not in rivals:  # what runs untuned does not run here
-        incumbent = next(iter(rivals))
-    schedule, times = _confirmed(candidates, rivals, incumbent)
+    running = [each for each in incumbents if each in rivals] or rivals[:1]
+    schedule, times = _confirmed(candidates, rivals, running)
     confirmed = {each: statistics.median(found) for each, found in times.items() if found}
     seconds = confirmed.get(schedule, trials[schedule].cost)
-    usual = confirmed.get(untuned, trials[untuned].seconds)
+    of_usual = {each: confirmed.get(each, trials[each].seconds) for each in usual if each in trials}
+    taken = [(taken_s, each) for each, taken_s in of_usual.items() if taken_s is not None]
+    usual_s, untuned = min(taken, key=lambda pair: pair[0], default=(None, untuned))
     engine.store.set_winner(
         candidates.key,
         engine.environment,
@@ -327,10 +330,10 @@ def searched(
         search_seconds=clock() - started,
         confirmed=not outcome.interrupted and len(confirmed) > 1,
     )
-    if usual is not None:
+    if usual_s is not None:
         text = untuned.to_json()
-        engine.store.keep_untuned(candidates.key, engine.environment, text, usual)
-    return Found(outcome, seconds, usual, _front(candidates, trials, confirmed))
+        engine.store.keep_untuned(candidates.key, engine.environment, text, usual_s)
+    return Found(outcome, seconds, usual_s, _front(candidates, trials, confirmed))
 
 
 def _front(
@@ -560,11 +563,11 @@ def _foreseen(
 
 
 def _confirmed(
-    candidates: Candidates, rivals: Sequence[Schedule], incumbent: Schedule
+    candidates: Candidates, rivals: Sequence[Schedule], incumbents: Sequence[Schedule]
 ) -> tuple[Schedule, Mapping[Schedule, Sequence[float]]]:
     """The best of the rivals that is certainly faster than what ran before, else that; and times.
 
-    So what cannot be compared in time changes nothing. Where memory bounds, the cost model has a
+    What cannot be compared in time changes nothing. Where memory bounds, the cost model has a
     say in which of the faster ones is best.
     """
     measurer, deadline = candidates.measurer, candidates.measurer.deadline
@@ -576,10 +579,10 @@ def _confirmed(
         return seconds * expected**_TRUST
 
     if deadline.is_over:
-        return incumbent, {}
+        return incumbents[0], {}
     try:
         return fastest_by_turns(
-            incumbent, rivals, measurer.by_turns, is_over=lambda: deadline.is_over, cost=cost
+            incumbents, rivals, measurer.by_turns, is_over=lambda: deadline.is_over, cost=cost
         )
     except (WorkerError, KeyboardInterrupt):
-        return incumbent, {}
+        return incumbents[0], {}

@@ -182,7 +182,7 @@ def confirmed(
     measurer = SimpleNamespace(by_turns=by_turns, deadline=Deadline(60, Clock()))
     engine = SimpleNamespace(target=CPU)
     candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
-    schedule, taken = schedule_search._confirmed(candidates, list(times), untuned)
+    schedule, taken = schedule_search._confirmed(candidates, list(times), [untuned])
     return schedule, taken[schedule][0]
 
 
