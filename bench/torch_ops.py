@@ -133,10 +133,10 @@ def gradchecks(torch: Any, device: str) -> Iterator[tuple[str, Callable[[], Any]
     for name, (function, arguments) in calls.items():
 
         def check(function: Any = function, arguments: Any = arguments) -> None:
-            assert torch.autograd.gradcheck(function, arguments)
+            assert torch.autograd.gradcheck(function, arguments, check_batched_grad=True)
 
         def check_again(function: Any = function, arguments: Any = arguments) -> None:
-            assert torch.autograd.gradgradcheck(function, arguments)
+            assert torch.autograd.gradgradcheck(function, arguments, check_batched_grad=True)
 
         def check_batch(function: Any = function, arguments: Any = arguments) -> None:
             several = [torch.stack([a.detach(), 2 * a.detach()], -1) for a in arguments]

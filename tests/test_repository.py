@@ -182,21 +182,45 @@ def test_children_of_tests_begin_in_one_file() -> None:
 
 ASKING = '''
 import time
-def took(): begun = time.monotonic(); return time.monotonic() - begun
+def took(): begun = time.monotonic(); return begun
 def test_quick(): assert took() < 2
 def test_tuned(plan): plan.tune(1); plan.tune(0); plan.tune(budget=3600)
+def test_tuned_by_name(plan): plan.tune(budget=2.5)
+def test_tuned_by_words(run): run("tune", "--budget", "7")
 def test_tuned_by_a_clock_of_its_own(plan, bench): plan.tune(1)
 PROGRAM = """
 print(open("/proc/self/statm").read())
 """
 def test_program(): run(PROGRAM)
+def test_memory(): resource.getrusage(0).ru_maxrss
+class TestMany:
+    def test_quick(self): time.perf_counter_ns()
+    @pytest.mark.gpu
+    def test_slow(self): time.process_time()
+@pytest.fixture
+def pause(): time.thread_time()
+def test_pause(pause): pass
+@pytest.fixture(autouse=True)
+def always(): mallinfo2()
+def not_reached(): time.monotonic()
 @pytest.mark.campaign
-def test_slow(): assert took() < 20
+def test_slow(): assert time.monotonic() < 20
 '''
+ASKED = {
+    (3, "monotonic"),
+    (5, "tune(1)"),
+    (6, "tune(2.5)"),
+    (7, "tune(7)"),
+    (9, "statm"),
+    (13, "ru_maxrss"),
+    (15, "perf_counter_ns"),
+    (19, "thread_time"),
+    (22, "mallinfo2"),
+}
 
 
 def test_what_is_asked_of_the_machine_is_found() -> None:
-    assert asked(ASKING) == {(4, "assert took() < 2"), (5, "tune(1)"), (7, "statm")}
+    assert asked(ASKING) == ASKED
     assert asked("pytestmark = pytest.mark.campaign\n" + ASKING) == set()
 
 
@@ -244,6 +268,31 @@ def test_every_tested_dependency_is_pinned() -> None:
     pins = [line for line in lines if line and not line.startswith("#")]
     assert all("==" in line for line in pins)
     assert wanted <= {requirement_name(line) for line in pins}
+
+
+# What is missing where a module's hint names an extra or a package.
+MISSING = {
+    "api/cli/demo.py": "scikit-learn",
+    "api/frontends/correlation.py": "scipy",
+    "backends/cuda/nvrtc.py": "cupy",
+    "backends/llvm/llvm_device.py": "llvmlite",
+    "backends/opencl/opencl_runtime.py": "pyopencl",
+}
+
+
+def test_hints_name_what_brings_the_missing_package() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    found: set[str] = set()
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        module = path.relative_to(ROOT / "mdtensor").as_posix()
+        named = re.findall(r"mdtensor\[(\w+)\]'", text)
+        packages = re.findall(r"pip install (\w+)", text)
+        for brought in (*({requirement_name(r) for r in extras[e]} for e in named), packages):
+            if brought:
+                assert any(name.startswith(MISSING[module]) for name in brought), module
+                found.add(module)
+    assert found == MISSING.keys()
 
 
 def requirement_name(requirement: str) -> str:

@@ -100,10 +100,14 @@ def _not_called(
         from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found
 
         hint = hint_where_none_is_found()
+    elif asked.startswith("cuda") or arrays == "cupy":
+        from mdtensor.backends.cuda.nvrtc import INSTALL_HINT
+
+        hint = f"CUDA devices compute with CuPy's arrays; {INSTALL_HINT}"
     elif available:
         hint = f"name a part of one of these, by mdtensor.device(…), --device or {VARIABLE}"
     else:
-        hint = _hint_for_numpy() if arrays == "numpy" else None
+        hint = _hint_for_numpy()
     called = f" is called {wanted!r}" if wanted else ""
     return NoDeviceError(
         f"no device for {arrays} arrays{called}",

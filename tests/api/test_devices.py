@@ -96,6 +96,15 @@ def test_where_opencl_is_missing_the_extra_is_named(monkeypatch: pytest.MonkeyPa
     assert is_by_llvm(open_device())
 
 
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_where_a_gpu_is_named_for_arrays_of_numpy_its_extra_is(name: str) -> None:
+    with pytest.raises(NoDeviceError, match=f"no device for numpy arrays is called '{name}'") as at:
+        open_device(name)
+    assert (at.value.hint or "").startswith(
+        "CUDA devices compute with CuPy's arrays; pip install 'mdtensor[cuda12]'"
+    )
+
+
 def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(select.VARIABLE, raising=False)
     monkeypatch.setattr(llvm_device, "find_spec", lambda *_: None)

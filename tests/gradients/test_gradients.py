@@ -65,6 +65,12 @@ def test_second_order_of_front_end(name: str) -> None:
     gradcheck(gradients, [random.standard_normal(shape) for shape in shapes], tolerance=1e-5)
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_steps_of_a_stencil(n: int) -> None:
+    product = mdt.stencil(lambda u: u[-1] * u[0] + u[1], border="fixed")
+    gradcheck(lambda x: product.steps(x, n=n), [np.linspace(0.5, 1, 6)])
+
+
 def test_equal_maxima_share_their_cotangent() -> None:
     total = mdt.grad(lambda x: mdt.reduce("i->", x, combine="max"))
     np.testing.assert_array_equal(total(np.array([2.0, 1, 2])), [0.5, 0, 0.5])

@@ -11,11 +11,12 @@ from mdtensor.errors import NoDeviceError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mdtensor.specs import Target
-
 
 def table_of_devices() -> Table:
-    """All devices with the facts that schedules depend on; NoDeviceError where there is none."""
+    """All devices with the facts that schedules depend on; NoDeviceError where there is none.
+
+    Where no device is the default, the table's caption says why.
+    """
     from rich.markup import escape
     from rich.table import Table
 
@@ -24,7 +25,10 @@ def table_of_devices() -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("default")
     found = found_devices()
-    default = _default()
+    try:
+        default = open_device().target
+    except NoDeviceError as error:  # only others compute, or MDTENSOR_DEVICE names none
+        default, table.caption = None, escape(error.message)
     for device in found:
         target = device.open().target
         memories = target.l1_bytes, target.l2_bytes, target.l3_bytes, target.local_bytes
@@ -38,11 +42,3 @@ def table_of_devices() -> Table:
             "yes" if target == default else "",
         )
     return table
-
-
-def _default() -> Target | None:
-    """The device that computes NumPy arrays; none where only others are found."""
-    try:
-        return open_device().target
-    except NoDeviceError:
-        return None

@@ -19,6 +19,8 @@ from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.dataclass import dataclass
 
 _NAMESPACE = "mdtensor"
+# Libraries of torch, which are held since their registrations end with them.
+_fragments: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +185,36 @@ def _register(torch: Any, operator: _Operator) -> None:
         pairs = zip(operator.operands(arguments), _dims(operator, arguments, in_dims), strict=True)
         pairs = list(pairs)
         moved = [tensor if dim is None else tensor.movedim(dim, 0) for tensor, dim in pairs]
-        text = batched_text(operator.text(*arguments), [dim is not None for _, dim in pairs])
-        results = torch.ops.mdtensor.call(text, moved)
+        results = along_first(arguments, moved, [dim is not None for _, dim in pairs])
         return shaped(results), 0 if operator.has_one_result else [0] * len(results)
+
+    def along_first(arguments: Any, tensors: Sequence[Tensor], are_batched: list[bool]) -> Any:
+        return torch.ops.mdtensor.call(
+            batched_text(operator.text(*arguments), are_batched), list(tensors)
+        )
+
+    def legacy_batch(*arguments: Any) -> Any:
+        tensors = operator.operands(arguments)
+        are_batched = [*map(torch._C._functorch.is_legacy_batchedtensor, tensors)]
+        torch._C._vmapmode_increment_nesting()  # there is no function that only tells the level
+        level = torch._C._vmapmode_decrement_nesting()
+        whole = [
+            torch._remove_batch_dim(tensor, level, 0, 0) if is_batched else tensor
+            for tensor, is_batched in zip(tensors, are_batched, strict=True)
+        ]
+        results = along_first(arguments, whole, are_batched)
+        return shaped([torch._add_batch_dim(result, 0, level) for result in results])
 
     name = f"{_NAMESPACE}::{operator.name}"
     made = library.custom_op(name, compute, mutates_args=(), schema=operator.schema)
     made.register_fake(fake)
     made.register_autograd(backward, setup_context=setup)
     made.register_vmap(batch)
+    # torch's first vmap, by which `autograd.grad(is_grads_batched=True)` still goes.
+    if hasattr(torch._C, "_vmapmode_increment_nesting"):
+        fragment = library.Library(_NAMESPACE, "FRAGMENT")
+        fragment.impl(operator.name, legacy_batch, "Batched")
+        _fragments.append(fragment)
 
 
 def _save(ctx: Any, operator: _Operator, inputs: Any, results: Sequence[Tensor]) -> None:

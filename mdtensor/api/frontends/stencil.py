@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from mdtensor.api.arrays.device_scope import where_arrays_lie
 from mdtensor.api.arrays.memory_overlap import check_distinct
-from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout, spec_of
+from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout
 from mdtensor.api.calls.call_cache import collection_of, is_traced, recalled
 from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -66,7 +66,8 @@ class StencilFunction(Decorated):
 
         A function that returns a tuple advances as many arrays: `return u_next, u[0, 0]` goes on
         with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
-        allocates. The arguments are left as they are, unless `out` is one of them.
+        allocates. The arguments are left as they are, unless `out` is one of them. Nothing is
+        exchanged where results are no memory: Dask arrays, and arrays whose gradient is taken.
         """
         n = whole("n", n)
         if n < 0:
@@ -154,11 +155,14 @@ class StencilFunction(Decorated):
     def _copied(self, arguments: Sequence[Any], out: Arrays | None) -> Arrays:
         if any(hasattr(a, "shards") for a in arguments):
             raise ShapeError("n is 0, and copies nothing of sharded arrays", hint="n=1 or more")
+        if out is not None and any(map(collection_of, arguments)):
+            raise ArgumentError("out is not for Dask arrays", hint="the result is a new Dask array")
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
-        specs = [spec_of(a) for a in arguments if not is_number(a)]
+        specs = [TensorSpec.of(a.shape, a.dtype) for a in arguments if not is_number(a)]
         count = len(self._stencil(constants, specs).scalar.results)
         if out is None:
-            copies = tuple(a.copy() for a in arguments[:count])
+            # Arrays whose gradient is taken cannot be written to, and are their own copies.
+            copies = tuple(a if is_traced(a) else a.copy() for a in arguments[:count])
             return copies[0] if count == 1 else copies
         for target, source in zip(_listed(out), arguments, strict=False):
             check_distinct("out", target)
@@ -186,11 +190,13 @@ def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
     """The arrays of the step before last as far as the next results need them.
 
     Each step takes from the shape what the one before took. None where there are no such arrays
-    yet, or where types have changed, which they do in the first steps only, or shapes of sharded
-    arrays.
+    yet, or arrays that nothing can be written to, or where types have changed, which they do in
+    the first steps only, or shapes of sharded arrays.
     """
     pairs = list(zip(spare, state, strict=True)) if spare else []
     if not spare or any(before.dtype != now.dtype for before, now in pairs):
+        return None
+    if not all(has_layout(before) or hasattr(before, "shards") for before in spare):
         return None
     if any(hasattr(before, "shards") and before.shape != now.shape for before, now in pairs):
         return None

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
@@ -28,6 +29,7 @@ Box = tuple[slice, ...]
 # Points of a computed index that are evaluated to learn which elements a part reads.
 _MOST_POINTS = 1 << 20
 _INT64 = np.dtype(np.int64)
+_MOST_PARTS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class Part:
     begins: tuple[int, ...]
 
 
+# Each step of a stencil has the parts of the one before.
+_parts = Bounded[tuple[MDHom, tuple[tuple[str, Range], ...]], Part](_MOST_PARTS)
+
+
 def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
     """The part of an `md_hom` on some indices of each dim: from the first up to the second.
 
@@ -57,6 +63,14 @@ def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
     >>> part.md_hom, part.reads, part.writes
     (md_hom[i:2, j:3](id, (cc, pw(add))), ((slice(2, 4, 1), slice(0, 3, 1)),), ((slice(2, 4, 1),),))
     """
+    key = md_hom, tuple(ranges.items())
+    part = _parts.get(key)
+    if part is None:
+        _parts.keep(key, part := _made(md_hom, ranges))
+    return part
+
+
+def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
     moved = _Moved(md_hom, ranges)
     reads = tuple(moved.read(number) for number in range(len(md_hom.inputs)))
     inputs = tuple(_part_of(b, box) for b, box in zip(md_hom.inputs, reads, strict=True))

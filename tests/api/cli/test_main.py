@@ -127,6 +127,14 @@ def test_devices_shows_facts_and_the_default() -> None:
     assert sum(row.split()[-1] == "yes" for row in rows) == 1
 
 
+def test_devices_says_why_none_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDTENSOR_DEVICE", "cuda")
+    heading, *rows, caption = run("devices").splitlines()
+    assert heading.split()[-1] == "default"
+    assert all(row.split()[-1] != "yes" for row in rows)
+    assert caption.strip() == "no device for numpy arrays is called 'cuda'"
+
+
 def test_no_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> None:
         raise NoDeviceError("no device", hint="pip install 'mdtensor[cpu]'")

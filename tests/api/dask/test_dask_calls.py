@@ -74,6 +74,7 @@ def test_chunks_of_equal_shapes_share_their_kernel() -> None:
     first, second = (part_of(md_hom, {"i": (low, low + 20), "j": (0, 6)}) for low in cuts["i"][:-1])
     assert first.md_hom == second.md_hom
     assert (first.begins, second.begins) == ((0,), (20,))
+    assert part_of(md_hom, {"i": (0, 20), "j": (0, 6)}) is first  # as each step of a stencil asks
 
 
 def test_arrays_larger_than_memory_are_described_alone() -> None:
@@ -90,6 +91,10 @@ def test_names_are_the_same_for_the_same_call() -> None:
 def test_out_is_refused() -> None:
     with pytest.raises(ArgumentError, match="out is not for Dask arrays"):
         mdt.einsum("i->", da.ones(3), out=np.zeros(()))
+    same = mdt.stencil(lambda u: u[0])
+    for n in (0, 3):
+        with pytest.raises(ArgumentError, match="out is not for Dask arrays"):
+            same.steps(da.ones(3), n=n, out=np.zeros(3))
 
 
 def test_unknown_chunks_are_refused() -> None:
@@ -123,8 +128,37 @@ def test_graphs_are_lazy() -> None:
         raise AssertionError
 
     x = da.ones(6, chunks=2).map_blocks(refused, dtype="f8", meta=np.ones(0))
+    mean = mdt.stencil(lambda u: (u[-1] + u[1]) / 2, border="fixed")
     with dask.config.set(scheduler="sync"):
         assert mdt.scan("i->i", x).shape == (6,)
+        for n in range(5):
+            assert mean.steps(x, n=n).chunks == x.chunks
+
+
+@pytest.mark.parametrize("border", ["valid", "fixed", "nearest", "wrap"])
+def test_steps_of_stencils(border: str) -> None:
+    wave = mdt.stencil(
+        lambda u, before, c: (
+            2 * u[0, 0] - before[0, 0] + c * (u[-1, 0] + u[2, -1] - 2 * u[0, 0]),
+            u[0, 0],
+        ),
+        border=border,
+    )
+    rng = np.random.default_rng(0)
+    u, before = rng.random((2, 20, 13))
+    for n in (1, 2, 3, 6):
+        chunked = wave.steps(u, da.from_array(before, chunks=(6, 5)), 0.25, n=n)
+        for found, expected in zip(chunked, wave.steps(u, before, 0.25, n=n), strict=True):
+            assert isinstance(found, da.Array)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_each_step_reads_one_chunk_further() -> None:
+    x = da.ones((1000,), chunks=100)
+    total = mdt.stencil(lambda u: u[-1] + u[0] + u[1], border="constant")
+    part = total.steps(x, n=3).blocks[4]
+    needed = part.__dask_graph__().cull({part.__dask_keys__()[0]})
+    assert sorted(key[1] for key in needed if "ones" in key[0]) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_parts_of_placeholders_are_no_operands() -> None:

@@ -14,7 +14,7 @@ import mdtensor as mdt
 from mdtensor.api.frameworks import tensor_calls, torch_operators
 from mdtensor.errors import DeviceError, DTypeError, ShapeError
 from tests import children
-from tests.api.frameworks.torch_stand_in import Context, Tensor, torch  # noqa: F401 — a fixture
+from tests.api.frameworks.torch_stand_in import Batched, Context, Tensor, torch  # noqa: F401 — a fixture
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 RANDOM = np.random.default_rng(5)
@@ -173,6 +173,17 @@ def test_batches_are_one_call(torch: Any) -> None:  # noqa: F811
         None, (None, [0]), '["einsum",["i->"],{},false]', [tensor(2, 3)]
     )
     assert (at, [each.shape for each in found]) == ([0], [(2,)])
+
+
+def test_batches_of_gradients_are_one_call(torch: Any) -> None:  # noqa: F811
+    ops = torch_operators.register()
+    a, b = Batched(RANDOM.standard_normal((3, 7, 4)), axis=1), tensor(4, 5)
+    found = ops.einsum.parts["Batched"]("ij,jk->ik", [a, b])
+    assert (type(found), found.axis) == (Batched, 0)
+    np.testing.assert_allclose(found.host, np.einsum("ivj,jk->vik", a.host, b.host), atol=1e-13)
+    text = '["einsum",["i->"],{},false]'
+    [found] = ops.call.parts["Batched"](text, [Batched(np.ones((2, 3)))])
+    np.testing.assert_array_equal(found.host, [3, 3])
 
 
 def test_tensors_that_cannot_be_taken_are_refused(torch: Any) -> None:  # noqa: F811

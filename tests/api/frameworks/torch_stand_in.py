@@ -116,6 +116,23 @@ def empty(shape: tuple[int, ...], dtype: DType, device: object = None) -> Tensor
 
 
 @dataclass
+class Batched(Tensor):
+    """A tensor in torch's first vmap, of which one axis is that of the batch."""
+
+    axis: int = 0
+
+
+def remove_batch_dim(tensor: Batched, level: int, size: int, axis: int) -> Tensor:
+    assert level == 1
+    return Tensor(np.moveaxis(tensor.host, tensor.axis, axis))
+
+
+def add_batch_dim(tensor: Tensor, axis: int, level: int) -> Batched:
+    assert level == 1
+    return Batched(tensor.host, axis=axis)
+
+
+@dataclass
 class Custom:
     """An operator: its functions, as they were registered."""
 
@@ -150,7 +167,18 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         setattr(getattr(module.ops, space), name, made)
         return made
 
-    module.library = SimpleNamespace(custom_op=custom_op)
+    def library(space: str, kind: str) -> Any:
+        assert kind == "FRAGMENT"
+        ops = getattr(module.ops, space)
+        return SimpleNamespace(impl=lambda name, f, key: getattr(ops, name).parts.update({key: f}))
+
+    module.library = SimpleNamespace(custom_op=custom_op, Library=library)
+    module._C = SimpleNamespace(
+        _functorch=SimpleNamespace(is_legacy_batchedtensor=lambda t: isinstance(t, Batched)),
+        _vmapmode_increment_nesting=lambda: 2,
+        _vmapmode_decrement_nesting=lambda: 1,
+    )
+    module._remove_batch_dim, module._add_batch_dim = remove_batch_dim, add_batch_dim
     module.from_numpy = Tensor
     module.empty, module.bfloat16, module.float32 = empty, SHORT, FLOAT
     module.float64, module.int64 = DOUBLE, DType("torch.int64")
