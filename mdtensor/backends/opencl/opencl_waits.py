@@ -29,7 +29,7 @@ from mdtensor.process_end import FOR_KERNELS_S, seconds_left
 _Result = TypeVar("_Result")
 _BETWEEN_LOOKS_US = 50
 # Threads that wait for a processor get it by then; those that work on something else keep it.
-_UNTIL_AT_REST_S = 0.1
+_UNTIL_AT_REST_S = 0.25
 _ended: list[None] = []  # an element once no thread but the main one may begin to wait
 _codes: set[CodeType] = set()  # what threads run while they wait
 _queues: list[tuple[Any, Any, int]] = []  # PyOpenCL, a queue of it, and the process that made it
@@ -130,22 +130,27 @@ class _Commands:
     """All commands under way, as a lock: a fork has it once they are done, or a few seconds on.
 
     It is waited for with Python's lock (GIL), by functions of C that keep it, so that no other
-    thread begins a command before the fork. Where one went on nevertheless, it may have begun one.
+    thread begins a command before the fork.
     """
 
     def acquire(self) -> None:
         """Waits for the commands, and a moment for the runtime's threads to leave them."""
-        threads = _stat_files()
-        latest, frames = time.monotonic() + FOR_KERNELS_S, None
-        while frames != (frames := _other_frames()):
-            markers = _markers(inherited=True)
-            while not _are_done(markers):
+        threads, begun = _stat_files(), time.monotonic()
+        at_rest, latest = begun + _UNTIL_AT_REST_S, begun + FOR_KERNELS_S
+        is_quiet = False
+        while not is_quiet:
+            # Threads that go on nevertheless may begin a command, and one that waits begins a
+            # command of its own: by the last look there were none.
+            frames, markers, is_quiet = _other_frames(), _markers(inherited=True), True
+            _c.usleep(_BETWEEN_LOOKS_US)
+            while not _are_done(markers) or (
+                time.monotonic() < at_rest and any(map(_is_running, threads))
+            ):
                 if time.monotonic() >= latest:
                     return
+                is_quiet = False
                 _c.usleep(_BETWEEN_LOOKS_US)
-            at_rest = time.monotonic() + _UNTIL_AT_REST_S
-            while any(map(_is_running, threads)) and time.monotonic() < min(latest, at_rest):
-                _c.usleep(_BETWEEN_LOOKS_US)
+            is_quiet &= frames == _other_frames()
 
     def release(self) -> None:
         """Nothing: threads go on by themselves."""

@@ -1,4 +1,4 @@
-"""Forks at random moments, and how children end: beside first calls, beside kernels, and by threads.
+"""Forks at random moments, beside first calls and beside kernels, and ends of warm processes.
 
 Processes that fork are warm, so that a child takes milliseconds. Each child has a limit; of one
 that exceeds it, the stacks of all threads are shown.
