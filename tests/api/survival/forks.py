@@ -118,12 +118,12 @@ def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
 
 def survived_beside_kernels(count: int, seed: int, folder: Path) -> Iterator[str]:
     """What went wrong in forks beside kernels, whose children leave by `sys.exit`."""
-    return _tried(_BESIDE_KERNELS, 100, count, seed, folder)
+    return _tried(_BESIDE_KERNELS, 25, count, seed, folder)
 
 
 def survived_ends(count: int, seed: int, folder: Path) -> Iterator[str]:
     """What went wrong at ends of processes while daemon threads compute or compile."""
-    return _tried(_ENDS, 100, count, seed, folder)
+    return _tried(_ENDS, 25, count, seed, folder)
 
 
 def _tried(program: str, each: int, count: int, seed: int, folder: Path) -> Iterator[str]:
