@@ -75,12 +75,21 @@ COMMANDS = (
         _module(f"survival of {what}", "tests.api.survival", f"--{what}", tries)
         for what, tries in (
             ("kills", "200"),
-            ("forks", "300"),
+            ("forks", "3000"),
             ("exits", "100"),
             ("crowd", "64"),
             ("damage", "100"),
             ("interrupts", "3000"),
         )
+    ),
+    *(
+        _module(f"{name} on {device}", *survival, f"--{what}", tries, MDTENSOR_DEVICE=device)
+        for survival in (("tests.api.survival",),)
+        for name, what, tries in (
+            ("forks beside kernels", "kernels", "1000"),
+            ("ends of processes", "ends", "3000"),
+        )
+        for device in ("llvm", "opencl")
     ),
     _module("mutations", "tests.mutations", hours=3),
     _module("the demo", "mdtensor", "demo"),

@@ -266,3 +266,42 @@ print(code_of(child))
 
 def test_a_child_compiles_where_another_thread_freed_what_was_compiled() -> None:
     assert run(FREEING) == "0\n"
+
+
+# A thread is in kernels all the time, in the child of a fork as well, which forks itself; children
+# leave by all that is done at the end of a process.
+IN_KERNELS = """
+import atexit, ctypes
+import numpy as np, mdtensor as mdt
+a = np.ones((400, 400), np.float32)
+def call():
+    assert mdt.einsum("ij,jk->ik", a, a)[-1, -1] == 400
+def calls():
+    while True:
+        call()
+def forked(child, code):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        child()
+        atexit.register(print, "handled")
+        ctypes.CDLL(None).printf(b"written by C,")
+        sys.exit(code)
+    return code_of(pid)
+def fork_beside_kernels():
+    threading.Thread(target=calls, daemon=True).start()
+    call()
+    assert forked(call, 5) == 5
+call()
+threading.Thread(target=calls, daemon=True).start()
+call()
+codes = [forked(child, 4) for child in (lambda: None, call) * 4 + (fork_beside_kernels,)]
+sys.exit(0 if set(codes) == {4} else f"{codes}")
+"""
+
+
+@pytest.mark.parametrize("device", ["opencl", "llvm"])
+def test_children_end_and_compute_where_another_thread_was_in_a_kernel(device: str) -> None:
+    """Intel's runtime waits for commands that threads of its own were to do, and a child lacks."""
+    shown = run(IN_KERNELS, MDTENSOR_DEVICE=device, PYTHONUNBUFFERED="")
+    assert (shown.count("written by C,"), shown.count("handled\n")) == (10, 10)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mdtensor import forks as forks_of_process
-from tests.api.survival import crowd, damage, exits, forks, interrupts, programs
-from tests.api.survival.__main__ import main
+from tests.api.survival import damage, exits, interrupts, programs
+from tests.api.survival.__main__ import CAMPAIGNS, main
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,11 @@ def test_damaged_programs_are_survived(way: str, whole: tuple[Path, int], tmp_pa
 @pytest.mark.campaign
 @pytest.mark.parametrize(
     ("campaign", "tries"),
-    [(forks, 10), (exits, 4), (crowd, 4), (damage, 12)],
-    ids=["forks", "exits", "crowd", "damage"],
+    [("forks", 10), ("kernels", 10), ("ends", 6), ("exits", 4), ("crowd", 4), ("damage", 12)],
 )
-def test_what_processes_survive(campaign, tries: int, tmp_path: Path) -> None:
+def test_what_processes_survive(campaign: str, tries: int, tmp_path: Path) -> None:
     """At random moments: tests/test_forks.py has those that a program can be told."""
-    assert list(campaign.survived(tries, 0, tmp_path)) == [""] * tries
+    assert list(CAMPAIGNS[campaign](tries, 0, tmp_path)) == [""] * tries
 
 
 @pytest.mark.process

@@ -260,19 +260,20 @@ def searched(
 ) -> Found:
     """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
 
-    What calls come to run untuned is measured, however late it is; then what they run meanwhile, and
-    what the cost model favours; where time is left, the space of all schedules is searched. Where
-    `options` fix values, what has others is measured only as what a winner has to beat.
+    What calls come to run untuned is measured, however late it is; then what they run meanwhile,
+    and what the cost model favours; where time is left, the space of all schedules is searched.
+    Where `options` fix values, what has others is measured only as what a winner has to beat.
     """
     clock, started = deadline.clock, deadline.clock()
     measurer.deadline = deadline
     candidates = Candidates(engine, problem, measurer, options)
+    now = engine.usual(problem).schedule
     untuned = engine.untuned(problem).schedule
     ranking_time = deadline.within(_RANKING_SHARE * deadline.left)
     ranking = ranked(problem, engine.target, enough=lambda: ranking_time.is_over)
     if candidates.fixed:
         candidates.make_space()
-    usual = [*dict.fromkeys((untuned, engine.usual(problem).schedule))]
+    usual = [*dict.fromkeys((untuned, now))]
     nearest = first_candidates(candidates, ranking)
     first = list(dict.fromkeys((*usual, *nearest)))
     for schedule in (*first[1 : measurer.ahead + 1], untuned):

@@ -5,11 +5,15 @@ finalises is unwound by Python (`pthread_exit`), through C++ frames that abort t
 end of the process lets no thread begin a wait, and gives those that wait a few seconds to return.
 Within these it also waits for commands that no thread waits for: what runs them calls what the
 runtime takes apart when the process ends.
+
+The child of a fork has none of the runtime's threads: what was under way there stays so for ever,
+and so does whoever waits for it, as handlers of the runtime's end do. So forks wait, too.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import sys
 import threading
@@ -19,9 +23,13 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
+from mdtensor.forks import keep_over_forks
 from mdtensor.process_end import FOR_KERNELS_S, seconds_left
 
 _Result = TypeVar("_Result")
+_BETWEEN_LOOKS_US = 50
+# Threads that wait for a processor get it by then; those that work on something else keep it.
+_UNTIL_AT_REST_S = 0.25
 _ended: list[None] = []  # an element once no thread but the main one may begin to wait
 _codes: set[CodeType] = set()  # what threads run while they wait
 _queues: list[tuple[Any, Any, int]] = []  # PyOpenCL, a queue of it, and the process that made it
@@ -62,12 +70,12 @@ def drained_at_end(cl: Any, queue: Any) -> None:
     _queues.append((cl, queue, os.getpid()))
 
 
-def _markers() -> list[Callable[[], bool]]:
+def _markers(*, inherited: bool = False) -> list[Callable[[], bool]]:
     """For each queue of this process, whether all that it was given until now is done."""
     found: list[Callable[[], bool]] = []
     for cl, queue, process in _queues:
         with suppress(Exception):  # of a device that is lost
-            if process == os.getpid():
+            if inherited or process == os.getpid():
                 marker, done = cl.enqueue_marker(queue), cl.command_execution_status.COMPLETE
                 queue.flush()
                 found.append(lambda marker=marker, d=done: marker.command_execution_status <= d)
@@ -88,9 +96,14 @@ def _stay_unless_main() -> None:
 
 def _is_waiting() -> bool:
     """Whether another thread waits or enqueues: what it runs of Python ends with a call of C++."""
-    own = threading.get_ident()
+    return any(map(_has_codes, _other_frames().values()))
+
+
+def _other_frames() -> dict[int, FrameType]:
+    """What each other thread runs of Python."""
     frames: dict[int, FrameType] = vars(sys)["_current_frames"]()
-    return any(_has_codes(frame) for thread, frame in frames.items() if thread != own)
+    del frames[threading.get_ident()]
+    return frames
 
 
 def _has_codes(frame: FrameType | None) -> bool:
@@ -113,4 +126,69 @@ def _end() -> None:
         time.sleep(0.001)
 
 
+class _Commands:
+    """All commands under way, as a lock: a fork has it once they are done, or a few seconds on.
+
+    It is waited for with Python's lock (GIL), by functions of C that keep it, so that no other
+    thread begins a command before the fork.
+    """
+
+    def acquire(self) -> None:
+        """Waits for the commands, and a moment for the runtime's threads to leave them."""
+        threads, begun = _stat_files(), time.monotonic()
+        at_rest, latest = begun + _UNTIL_AT_REST_S, begun + FOR_KERNELS_S
+        is_quiet = False
+        while not is_quiet:
+            # Threads that go on nevertheless may begin a command, and one that waits begins a
+            # command of its own: by the last look there were none.
+            frames, markers, is_quiet = _other_frames(), _markers(inherited=True), True
+            _c.usleep(_BETWEEN_LOOKS_US)
+            while not _are_done(markers) or (
+                time.monotonic() < at_rest and any(map(_is_running, threads))
+            ):
+                if time.monotonic() >= latest:
+                    return
+                is_quiet = False
+                _c.usleep(_BETWEEN_LOOKS_US)
+            is_quiet &= frames == _other_frames()
+
+    def release(self) -> None:
+        """Nothing: threads go on by themselves."""
+
+
+def _stat_files() -> list[bytes]:
+    """Where Linux tells the states of all other threads; nothing on other systems."""
+    with suppress(OSError):
+        own = str(threading.get_native_id())
+        tasks = [task for task in os.listdir("/proc/self/task") if task != own]
+        return [b"/proc/self/task/%s/stat" % task.encode() for task in tasks]
+    return []
+
+
+def _is_running(stat_file: bytes) -> bool:
+    """Whether a thread has a processor or waits for one."""
+    content = ctypes.create_string_buffer(256)
+    if (file := _c.open(stat_file, os.O_RDONLY | os.O_CLOEXEC)) < 0:  # it has ended
+        return False
+    _c.read(file, content, len(content) - 1)
+    _c.close(file)
+    return content.value.rpartition(b")")[2][1:2] == b"R"
+
+
+def _leave_by_exit() -> None:
+    """Lets the child of a fork end without handlers of libraries, which wait for lost threads.
+
+    Python has ended by then, as have its handlers: files of C are written, and the process ends
+    by its exit code. The latest that is registered is called first.
+    """
+    if _queues:
+        with suppress(AttributeError):  # of GNU's library alone
+            _c.on_exit(_c._exit, None)
+            _c.__cxa_atexit(_c.fflush, None, None)
+
+
 atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    _c = ctypes.PyDLL(None)
+    keep_over_forks(_Commands(), innermost=True)
+    os.register_at_fork(after_in_child=_leave_by_exit)

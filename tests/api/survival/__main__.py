@@ -22,6 +22,8 @@ from tests.api.survival import crowd, damage, exits, forks, interrupts, kills
 CAMPAIGNS: dict[str, Callable[[int, int, Path], Iterator[str]]] = {
     "kills": kills.survived,
     "forks": forks.survived,
+    "kernels": forks.survived_beside_kernels,
+    "ends": forks.survived_ends,
     "exits": exits.survived,
     "crowd": crowd.survived,
     "damage": damage.survived,

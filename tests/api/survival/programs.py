@@ -65,7 +65,7 @@ def started(program: str, cache: Path, *arguments: object) -> Process:
     )
 
 
-def _where(pid: int) -> str:
+def where(pid: int) -> str:
     """Where the threads of a process stand, as gdb tells it; and what they wait for, by Linux."""
     found = [f"{file}: {file.read_text()}" for file in Path(f"/proc/{pid}/task").glob("*/wchan")]
     words = "-p", f"{pid}", "-batch", "-ex", "thread apply all backtrace 25"
@@ -105,8 +105,8 @@ def ended(process: Process, longest_s: float = LONGEST_S) -> Ended:
     except subprocess.TimeoutExpired:
         if is_waiting_for_processors(process.pid):
             return ended(process, longest_s)
-        where = _where(process.pid)
+        found = where(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
         shown, trouble = process.communicate()
-        return Ended(None, shown, trouble[-_MOST_TROUBLE:] + where)
+        return Ended(None, shown, trouble[-_MOST_TROUBLE:] + found)
     return Ended(process.returncode, shown, trouble[-_MOST_TROUBLE:])

@@ -86,6 +86,23 @@ def test_an_end_does_not_wait_for_ever(clock: Clock) -> None:
     assert not opencl_waits._is_waiting()
 
 
+@pytest.mark.parametrize(("due", "seconds"), [(1.0, 1.0), (99.0, process_end.FOR_KERNELS_S)])
+def test_a_fork_waits_for_commands_under_way(
+    due: float, seconds: float, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps Python's lock, and does not wait for ever."""
+    under_way = [None]
+    clock.due, clock.then = due, under_way.clear
+    monkeypatch.setattr(
+        opencl_waits, "_markers", lambda *, inherited: [lambda: inherited and not under_way]
+    )
+    waits = SimpleNamespace(usleep=lambda us: clock.sleep(us / 1e6))
+    monkeypatch.setattr(opencl_waits, "_c", waits)
+    monkeypatch.setattr(opencl_waits, "_stat_files", list)
+    opencl_waits._Commands().acquire()
+    assert clock.now == pytest.approx(seconds, abs=0.01)
+
+
 def test_behind_an_end_the_main_thread_alone_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     stays, may_end = threading.Event(), threading.Event()
 
