@@ -5,8 +5,8 @@ the logarithms of its times over those of the incumbent's, turn by turn, have a 
 `CERTAIN` times the root of the sum of their squares. Where both are as fast, each has either sign
 with equal chance, however wide its distribution is: so sixteen turns suffice of which all are
 faster, and in fewer nothing is certain by signs. Four suffice where the difference is larger than
-the noise that they show: a square counts as that of twice what turns differ by, or of `NOISE`, at
-most.
+the noise that they show: a square counts as that of what turns differ by, of twice that where there
+are four, or of `NOISE`, at most.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ CERTAIN = 4.0
 # What turns of one program differ by at least, as a logarithm, even where few show less.
 NOISE = 0.03
 _LEAST, _MOST = 4, 64  # turns
+_FEW = 8  # turns, of which fewer may differ by more than they show
 _OUTLIER = 3.0  # times the middle difference: the most that one turn counts
 _SHORTEST = 1e-9  # seconds
 
@@ -42,7 +43,8 @@ def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
         return False
     most = _OUTLIER * statistics.median(map(abs, ratios))
     ratios = [max(-most, min(most, ratio)) for ratio in ratios]
-    counted = max(NOISE, 2 * (max(ratios) - min(ratios)))
+    spread = max(1.0, _FEW / len(ratios)) * (max(ratios) - min(ratios))
+    counted = max(NOISE, spread)
     error = math.sqrt(math.fsum(min(abs(ratio), counted) ** 2 for ratio in ratios))
     return -math.fsum(ratios) > CERTAIN * error * (1 - 1e-9)
 

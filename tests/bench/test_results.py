@@ -160,7 +160,7 @@ def test_quotes_stand_between_the_marks_of_their_family(run: Run, tmp_path: Path
     lines = readme.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1]) == ("a", "b")
     assert "old" not in lines
-    assert any("from `file.json`" in line for line in lines)
+    assert any("[file](bench/results/file.json)" in line for line in lines)
 
 
 def test_kept_results_are_well_formed() -> None:

@@ -121,14 +121,12 @@ class CudaClock:
     ) -> list[list[float] | None]:
         """Times of runs that take turns, so that no cool moment of the chip favours one.
 
-        Each has a turn at least, and about as many as fit in the seconds.
+        Each has about as many turns as fit in the seconds, behind a first one, which takes longer
+        and counts only where there is time for no other.
         """
         possible = [run for run in runs if run is not None]
         begun = time.perf_counter()
         found = self.times(possible, 1)
-        fitting = seconds / max(time.perf_counter() - begun, 1e-6) - 1
-        if rounds := max(0, int(min(_ROUNDS - 1, fitting))):
-            pairs = zip(found, self.times(possible, rounds), strict=True)
-            found = [first + others for first, others in pairs]
-        each = iter(found)
+        fitting = int(min(_ROUNDS, seconds / max(time.perf_counter() - begun, 1e-6) - 1))
+        each = iter(self.times(possible, fitting) if fitting > 0 else found)
         return [None if run is None else next(each) for run in runs]
