@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -40,6 +41,21 @@ def comes_at_line(
 def lines_met(work: Callable[[], object], *of: str) -> int:
     """The number of different lines of some work at which Python calls handlers of signals."""
     return _met(sys.maxsize, interrupt, work, of, by_line=True)
+
+
+def is_free(lock: Any, within_s: float) -> bool:
+    """Whether another thread can take a lock in time: whoever works by it may have it meanwhile."""
+    taken: list[bool] = []
+
+    def take() -> None:
+        taken.append(lock.acquire(timeout=within_s))
+        if taken[0]:
+            lock.release()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    return taken[0]
 
 
 def _met(

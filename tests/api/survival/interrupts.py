@@ -27,7 +27,7 @@ from mdtensor import forks
 from mdtensor.api.arrays import invalidation
 from mdtensor.tuner import evaluations
 from tests import children
-from tests.interrupts import comes_at_line, interrupt, lines_met
+from tests.interrupts import comes_at_line, interrupt, is_free, lines_met
 
 DEVICES = ("llvm", "opencl")
 TIMES_AS_LONG = {"first call of a process": 20, "search": 40}
@@ -92,7 +92,7 @@ def wrong_behind(before: dict[Any, Any]) -> str:
     if left := left - {"tuning", "traces"}:  # whose blocks have ended
         return f"variables are set: {left}"
     for lock in forks._kept:
-        if isinstance(lock, LOCKS) and not _is_free(lock):
+        if isinstance(lock, LOCKS) and not is_free(lock, within_s=LONGEST_S / 4):
             return f"a lock is held: {lock}"
     try:
         call()
@@ -104,21 +104,6 @@ def wrong_behind(before: dict[Any, Any]) -> str:
     except BaseException:
         return traceback.format_exc()
     return ""
-
-
-def _is_free(lock: Any) -> bool:
-    """Whether another thread can take a lock, soon: the background may have it for a while."""
-    found: list[bool] = []
-
-    def take() -> None:
-        found.append(lock.acquire(timeout=LONGEST_S / 4))
-        if found[0]:
-            lock.release()
-
-    thread = threading.Thread(target=take)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def tried(work: Callable[[], None], place: int, watched: Callable[[], None]) -> str:

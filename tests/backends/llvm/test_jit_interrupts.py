@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import mdtensor as mdt
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
-from tests.interrupts import comes_at, interrupt
+from tests.interrupts import comes_at, interrupt, is_free
 
 FFI: Any = import_module("llvmlite.binding.ffi")
 LLVMLITE = str(Path(FFI.__file__).parents[1])
@@ -25,26 +24,11 @@ def a_program() -> None:
     jit.object_code(TEXT, hasty=True)  # which frees it
 
 
-def is_free(lock: Any) -> bool:
-    """Whether another thread can take it, once the one that was interrupted has compiled."""
-    taken: list[bool] = []
-
-    def take() -> None:
-        taken.append(lock.acquire(timeout=60))
-        if taken[0]:
-            lock.release()
-
-    thread = threading.Thread(target=take)
-    thread.start()
-    thread.join()
-    return taken[0]
-
-
 def test_no_interrupt_leaves_a_lock() -> None:
     for places in itertools.count():
         if not comes_at(places, interrupt, a_program, LLVMLITE, BACKEND):
             break
-        assert is_free(FFI.lib._lock._lock), places
+        assert is_free(FFI.lib._lock._lock, within_s=60), places
     a_program()
     assert places > 20
 
