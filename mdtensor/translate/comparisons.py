@@ -31,8 +31,11 @@ def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
         op, lhs, rhs = MIRRORED[op], rhs, lhs
     if lhs.weak or lhs.dtype.kind not in "iu":
         return None
-    if rhs.weak:
-        return _with_number(apply, op, lhs, rhs.number) if _is_number(rhs) else None
+    if rhs.weak and _is_number(rhs):
+        return _with_number(apply, op, lhs, rhs.number)
+    if rhs.weak:  # what is known only when it runs may be beyond the type, too
+        is_wider = rhs.dtype.kind == "i" and rhs.dtype != lhs.dtype
+        return apply(op, lhs, rhs.astype(rhs.dtype)) if is_wider else None
     if rhs.dtype.kind != "u" or np.result_type(lhs.dtype, rhs.dtype).kind != "f":
         return None
     # Their common type is float64, which would round them.

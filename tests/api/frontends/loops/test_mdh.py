@@ -545,3 +545,20 @@ def test_a_wrong_nest_says_why(function, operators, message: str) -> None:
         decorated(X)
     assert error.value.message == message
     assert error.value.hint
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "u8", "i1", "i8", "f4"])
+@pytest.mark.parametrize("offset", [-2, 300])
+def test_elements_are_compared_with_indices_beyond_their_type(dtype: str, offset: int) -> None:
+    def compared(y, c):
+        for i in range(3):
+            y[i, 0] = 1 if c[i] < i + offset else 0
+            y[i, 1] = 1 if c[1] >= i + offset else 0
+            y[i, 2] = 1 if i + offset != c[i] else 0
+            y[i, 3] = 1 if i + offset <= c[i] <= i else 0
+
+    elements = np.array([0, 1, 3], dtype)
+    expected, found = np.full((2, 3, 4), 7)
+    compared(expected, elements)
+    mdh(compared)(found, elements)
+    np.testing.assert_array_equal(found, expected)
