@@ -104,9 +104,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a winner that is slower than what runs untuned",
-        "api/tuning/schedule_search.py",
-        "seconds <= (confirmed.get(untuned) or math.inf)",
-        "seconds <= math.inf",
+        "autotune/paired_turns.py",
+        "return -math.fsum(ratios) > CERTAIN * error",
+        "return -math.fsum(ratios) > -CERTAIN * error",
     ),
 )
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign import COMMANDS, Command, main
+from tests.campaign import COMMANDS, ROOT, Command, main
+from tests.mutations import MUTATIONS
+
+PACKAGE = ROOT / "mdtensor"
 
 SHORT = (
     Command("right", ("-c", "print('3 cases, none wrong')")),
@@ -35,3 +38,9 @@ def test_a_command_is_known_by_its_name(capsys: pytest.CaptureFixture[str]) -> N
     names = capsys.readouterr().out.splitlines()
     assert names == [command.name for command in COMMANDS]
     assert len(set(names)) == len(names)
+
+
+def test_each_fault_has_its_one_place() -> None:
+    for mutation in MUTATIONS:
+        text = (PACKAGE / mutation.file).read_text(encoding="utf-8")
+        assert text.count(mutation.right) == 1, mutation.name

@@ -15,6 +15,8 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.worker.worker import WorkerError
+from mdtensor.backends.protocol import Device
+from mdtensor.backends.select import open_device
 from mdtensor.lower.gpu.base import device_limits
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
@@ -32,11 +34,12 @@ def engine(
 ) -> Iterator[Engine]:
     """The engine of NumPy's arrays, with a store of its own, or of a GPU that stands for it."""
     store = Store.open(tmp_path)
+    device: Device = open_device()
     if request.param == "gpu":
         monkeypatch.setattr(device_limits, "MOST_COMPUTATIONS", 32)  # which compilers like
-        monkeypatch.setitem(registry._engines, "numpy", Engine(GpuOnProcessor(), lambda: store))
-    else:
-        monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
+        device = GpuOnProcessor()
+    # What others computed decides what calls run untuned.
+    monkeypatch.setitem(registry._engines, "numpy", Engine(device, lambda: store))
     registry.forget()
     yield registry.engine_for()
     registry.forget()
