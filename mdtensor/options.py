@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
 
 from mdtensor.errors import DTypeError, MdtensorError, ShapeError, shown
 
@@ -43,6 +43,11 @@ def flag(name: str, given: Any) -> bool:
         return bool(given)
     except (TypeError, ValueError):  # an array of several elements
         raise DTypeError(f"{name} is {shown(given)}", hint="True or False") from None
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a tuple or a list."""
+    return isinstance(value, tuple | list)
 
 
 def is_iterable(given: Any) -> bool:

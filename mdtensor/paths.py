@@ -16,6 +16,8 @@ from pathlib import Path
 
 from mdtensor.errors import MdtensorError, NotPrivateError
 
+TEAM = "MDTENSOR_TEAM_STORE"  # names the store of others
+
 
 def cache_directory() -> Path:
     """`MDTENSOR_CACHE_DIR`, else `mdtensor` in the user's cache directory; it may not exist yet.

@@ -275,7 +275,7 @@ MISSING = {
     "api/cli/demo.py": "scikit-learn",
     "api/frontends/correlation.py": "scipy",
     "backends/cuda/nvrtc.py": "cupy",
-    "backends/llvm/llvm_device.py": "llvmlite",
+    "backends/llvm/presence.py": "llvmlite",
     "backends/opencl/opencl_runtime.py": "pyopencl",
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mdtensor.backends.host.binary_cache import Binaries, Compiled
-from mdtensor.kernels.kernel_source import KernelSource
-from mdtensor.specs import Target
+if TYPE_CHECKING:
+    from mdtensor.backends.host.binary_cache import Binaries, Compiled
+    from mdtensor.kernels.kernel_source import KernelSource
+    from mdtensor.specs import Target
 
 Array = Any  # an array of the backend: numpy.ndarray, cupy.ndarray, …
 

@@ -78,11 +78,11 @@ def _nothing_found(reasons: Sequence[str]) -> NoDeviceError:
 
 def _hint_for_numpy() -> str:
     """What to install where nothing computes NumPy's arrays."""
-    from mdtensor.backends.llvm import llvm_device
+    from mdtensor.backends.llvm import presence
     from mdtensor.backends.opencl import opencl_runtime
 
-    if llvm_device.is_supported():
-        return llvm_device.hint_where_missing()
+    if presence.is_supported():
+        return presence.hint_where_missing()
     return opencl_runtime.hint_where_none_is_found()
 
 
@@ -93,7 +93,7 @@ def _not_called(
     available = [device.name for device in found if device.arrays == arrays]
     asked = (wanted or "").lower()
     if "llvm" in asked:
-        from mdtensor.backends.llvm.llvm_device import hint_where_missing
+        from mdtensor.backends.llvm.presence import hint_where_missing
 
         hint = hint_where_missing()
     elif asked == "opencl":
@@ -128,10 +128,14 @@ def _opencl_devices() -> list[Found]:
 
 
 def _llvm_devices() -> list[Found]:
-    from mdtensor.backends.llvm import llvm_device
+    from mdtensor.backends.llvm import presence
 
-    opened = llvm_device.open_device
-    return [Found(label, "numpy", opened, "llvm") for label in llvm_device.devices()]
+    def opened() -> Device:
+        from mdtensor.backends.llvm.llvm_device import open_device
+
+        return open_device()
+
+    return [Found(label, "numpy", opened, "llvm") for label in presence.devices()]
 
 
 def _cuda_devices() -> list[Found]:
@@ -143,6 +147,12 @@ def _cuda_devices() -> list[Found]:
         Found(label, "cupy", lambda number=number: cupy_device.open_device(number), "cuda")
         for number, label in cupy_device.devices()
     ]
+
+
+def is_llvm_default() -> bool:
+    """Whether LLVM's device is the one of NumPy's arrays, which nothing has to be opened for."""
+    wanted = os.environ.get(VARIABLE) or ""
+    return any(device.is_called(wanted) for device in _llvm_devices())
 
 
 def open_device(name: str | None = None, arrays: str = "numpy") -> Device:

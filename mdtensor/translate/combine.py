@@ -17,11 +17,10 @@ import numpy as np
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, TranslationError
+from mdtensor.options import is_sequence
 from mdtensor.specs import as_dtype, kind_of
 from mdtensor.translate.graphs import RECURSIVE
 from mdtensor.translate.operations import Values
-from mdtensor.translate.python.expr_from_function import traced
-from mdtensor.translate.python.functions import is_sequence, ordering
 from mdtensor.translate.scalar import (
     BOOL,
     Expr,
@@ -183,6 +182,8 @@ def _without_order(name: str) -> TranslationError:
 
 
 def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
+    from mdtensor.translate.python.functions import ordering
+
     width = len(types)
     if types and types[0].kind == "c":
         raise _without_order(name)
@@ -256,6 +257,8 @@ def operator_from_function(
     >>> first.results
     (select((p0 != 0), p0, p1),)
     """
+    from mdtensor.translate.python.expr_from_function import traced
+
     types = tuple(as_dtype(dtype) for dtype in dtypes)
     width = len(types)
     called = name or getattr(function, "__name__", "op")

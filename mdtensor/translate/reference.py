@@ -6,7 +6,8 @@ width. Definitions: 002, section 4.2.2, Definition 4; appendix .3.9, Example 25 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ POINTS_AT_ONCE = 1 << 17
 
 Range = tuple[int, int]
 Arrays = tuple[np.ndarray, ...]
+# From two tuples of arrays to one: an operator, in whatever types it computes.
+Combining = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> Arrays:
@@ -197,7 +200,7 @@ def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
     return combined(dim.combine.op, axis, values)
 
 
-def combined(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+def combined(op: Combining, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
     """Tuples along an axis combined to one: neighbours, so that their order is kept."""
     extent = values[0].shape[axis]
     while extent > 1:
@@ -211,7 +214,7 @@ def combined(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarr
     return values
 
 
-def scanned(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+def scanned(op: Combining, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
     """Prefix sums along an axis: those of pairs of neighbours, then the elements between them."""
     extent = values[0].shape[axis]
     if extent < 2:
@@ -231,7 +234,7 @@ def scanned(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarra
 
 
 def _applied(
-    op: Operator, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
+    op: Combining, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     shape = np.broadcast_shapes(*(value.shape for value in (*left, *right)))
     return [np.broadcast_to(np.asarray(value), shape) for value in op(left, right)]

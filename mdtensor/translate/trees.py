@@ -31,16 +31,23 @@ def evaluate(
 
 
 def evaluated(
-    exprs: Sequence[Expr], params: Sequence[Values], indices: Mapping[str, Values] | None = None
+    exprs: Sequence[Expr],
+    params: Sequence[Values],
+    indices: Mapping[str, Values] | None = None,
+    *,
+    types: Callable[[np.dtype], np.dtype] = wide,
 ) -> tuple[Values, ...]:
-    """The values of several expressions; what they share is computed once."""
+    """The values of several expressions; what they share is computed once.
+
+    `types` gives the type in which values of a type are computed.
+    """
     listed = in_order(exprs)
     last_use = {id(arg): n for n, node in enumerate(listed) for arg in node.args}
     last_use |= {id(expr): len(listed) for expr in exprs}
     found: dict[int, Values] = {}
     for n, node in enumerate(listed):
         args = [found[id(arg)] for arg in node.args]
-        found[id(node)] = _value(node, args, params, indices)
+        found[id(node)] = _value(node, args, params, indices, types)
         for arg in node.args:
             if last_use[id(arg)] == n:
                 found.pop(id(arg), None)
@@ -52,19 +59,20 @@ def _value(
     args: list[Values],
     params: Sequence[Values],
     indices: Mapping[str, Values] | None,
+    types: Callable[[np.dtype], np.dtype],
 ) -> Values:
     if node.op == "param":
-        return np.asarray(params[node.number]).astype(wide(node.dtype), copy=False)
+        return np.asarray(params[node.number]).astype(types(node.dtype), copy=False)
     if node.op == "const":
-        return np.asarray(node.value).astype(wide(node.dtype))
+        return np.asarray(node.value).astype(types(node.dtype))
     if node.op == "index":
         assert indices is not None and isinstance(node.value, str)
         return indices[node.value]
     if node.op == "cast":
-        return _converted(np.asarray(args[0]), wide(node.dtype))
+        return _converted(np.asarray(args[0]), types(node.dtype))
     with np.errstate(all="ignore"):
         result = OPERATIONS[node.op].evaluate(*args)
-    return np.asarray(result).astype(wide(node.dtype), copy=False)
+    return np.asarray(result).astype(types(node.dtype), copy=False)
 
 
 def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -10,7 +10,7 @@ from mdtensor.api.engine import registry
 from mdtensor.api.tuning import bench_worker
 from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
-from mdtensor.backends.llvm import llvm_device
+from mdtensor.backends.llvm import presence
 from mdtensor.backends.protocol import Device
 from mdtensor.backends.select import Found, open_device
 from mdtensor.errors import NoDeviceError
@@ -73,7 +73,7 @@ def test_the_default_loads_no_opencl() -> None:
 def test_where_llvm_is_missing_what_brings_it_is_named(
     lacking: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llvm_device, lacking, lambda *_: None)
+    monkeypatch.setattr(presence, lacking, lambda *_: None)
     monkeypatch.setenv(select.VARIABLE, "llvm")
     with pytest.raises(NoDeviceError) as caught:
         open_device()
@@ -107,7 +107,7 @@ def test_where_a_gpu_is_named_for_arrays_of_numpy_its_extra_is(name: str) -> Non
 
 def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(select.VARIABLE, raising=False)
-    monkeypatch.setattr(llvm_device, "find_spec", lambda *_: None)
+    monkeypatch.setattr(presence, "find_spec", lambda *_: None)
     monkeypatch.setattr(select, "_opencl_devices", missing)
     monkeypatch.setattr(select, "_cuda_devices", list)
     for ask in (open_device, select.found_devices):

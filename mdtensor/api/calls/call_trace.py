@@ -14,22 +14,22 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdtensor import stage_timer
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.launchers import told_of
 from mdtensor.api.calls.statistics import Tally
 from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, save_events, table
-from mdtensor.api.engine.fused_calls import Fused
-from mdtensor.api.engine.kernel_choice import Choice, Unseen
-from mdtensor.api.engine.launch_counter import StandIn
+from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, shown
-from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.problem.problem_key import problem_key
-from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.scoped import Blocks, Setting, scoped
+
+if TYPE_CHECKING:
+    from mdtensor.api.engine.kernel_choice import Choice
+    from mdtensor.lower.problem.problem import Problem
+    from mdtensor.lower.schedule.schedule import Schedule
 
 MOST_CALLS = 10_000  # that a trace holds; more are counted only
 
@@ -273,20 +273,34 @@ def kept(key: tuple[object, ...], known: Mapping[Any, object]) -> None:
 
 def _kernels_of(told: object) -> list[Kernel]:
     """The kernels in what `stage_timer.ran` was told."""
+    if isinstance(told, Tally):
+        return [Kernel(told.engine, told.reason, "")]
+    if isinstance(told, Evaluated):
+        from mdtensor.lower.problem.problem import problem_from_md_hom
+        from mdtensor.lower.problem.problem_key import problem_key
+
+        return [Kernel("evaluated", problem_key(problem_from_md_hom(told.md_hom)), "by NumPy")]
+    from mdtensor.api.engine.fused_calls import Fused
+    from mdtensor.api.engine.kernel_choice import Choice, Unseen
+
     if isinstance(told, Unseen):
         told = told.choice()
     if isinstance(told, Choice):
         return [_kernel(_tier(told), told.problem, told.schedule)]
     if isinstance(told, Fused):
         return [_kernel("fused", problem, schedule) for problem, schedule in told.steps]
-    return [Kernel(told.engine, told.reason, "")] if isinstance(told, Tally) else []
+    return []
 
 
 def _kernel(tier: str, problem: Problem, schedule: Schedule) -> Kernel:
+    from mdtensor.lower.problem.problem_key import problem_key
+
     return Kernel(tier, problem_key(problem), schedule.describe(problem))
 
 
 def _tier(choice: Choice) -> str:
+    from mdtensor.api.engine.launch_counter import StandIn
+
     if choice.origin == "tuned":
         return "tuned"
     if not choice.is_general:

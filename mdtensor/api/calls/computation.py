@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from mdtensor.api.calls.executable import Ready, Run, as_converted
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
-from mdtensor.api.engine.kernel_choice import Choice, Unseen
+from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, count_of
@@ -44,6 +44,9 @@ from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom, Step
 from mdtensor.translate.rewrites.stages import stages
+
+if TYPE_CHECKING:
+    from mdtensor.api.engine.kernel_choice import Choice, Unseen
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
 T = TypeVar("T")
@@ -133,7 +136,7 @@ def _registry() -> Any:
     return importlib.import_module("mdtensor.api.engine.registry")
 
 
-families: Families[Computation] = Families(lambda: _registry().engine_for())
+families: Families[Computation] = Families(lambda: _registry().engine_so_far())
 
 
 def forget() -> None:
@@ -234,7 +237,7 @@ def call(
         ready = None
         _run(found, arrays, results, xp)
     else:
-        ready = found if isinstance(found, Ready) else ready_for(found, xp)
+        ready = found if isinstance(found, Ready) else ready_for(found, xp, evaluates=True)
         if ready is not found and generation == invalidation.generation():  # else out of date
             _executables.keep((place, seen), ready)
         with stage("run"):
@@ -306,29 +309,38 @@ def _member_or_built(
     return computation
 
 
-def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
-    """The executable of a computation, on arrays of NumPy or of CuPy's current device."""
+def ready_for(
+    found: Computation | Member[Computation], xp: Any, *, evaluates: bool = False
+) -> Ready:
+    """The executable of a computation, on arrays of NumPy or of CuPy's current device.
+
+    Where it `evaluates`, NumPy's functions may compute a step that has no kernel yet.
+    """
     if isinstance(found, Member):
         return _ready_with(found.computation, xp, list(map(_registry().watched, found.chosen)))
     computation = found
     if len(computation.steps) > 1 and executor is None and xp is not np:
         compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
         _registry().choose_ahead(compiled, _arrays_of(xp))
-    return _ready_with(computation, xp)
+    return _ready_with(computation, xp, evaluates=evaluates)
 
 
-def _ready_with(computation: Computation, xp: Any, given: Sequence[Unseen] = ()) -> Ready:
+def _ready_with(
+    computation: Computation, xp: Any, given: Sequence[Unseen] = (), *, evaluates: bool = False
+) -> Ready:
     """The executable of a computation, by given programs or those chosen for its steps."""
     steps, served_by = computation.steps, list[object](given)
+    known: dict[int, Choice | Evaluated] = {}
 
     def interpreted(step: Step) -> Run | None:
         return None if given else _interpreted(step)
 
-    def chosen(step: Step) -> Choice | Unseen:
+    def chosen(step: Step) -> Choice | Evaluated | Unseen:
         if given:
             return given[next(n for n, other in enumerate(steps) if other is step)]
-        choice = _chosen(step, xp)
-        served_by.append(choice)
+        if (choice := known.get(id(step))) is None:
+            choice = known[id(step)] = _chosen(step, xp, evaluates=evaluates)
+            served_by.append(choice)
         return choice
 
     def launch(step: Step) -> Run:
@@ -342,7 +354,11 @@ def _ready_with(computation: Computation, xp: Any, given: Sequence[Unseen] = ())
     count, registry = computation.operands, _registry()
     chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
     whole, counted = None, None
-    if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
+    joins = xp is np and len(steps) > 1 and not any(map(_interpreted, steps))
+    if joins and evaluates and not registry.has_engine():  # which evaluations do without
+        list(map(chosen, steps))
+        joins = _engine_of(served_by) == statistics.GENERATED
+    if joins:
         whole, counted = registry.joined(chain), functools.partial(registry.counted, chain)
     ready = Ready(
         chain,
@@ -357,6 +373,7 @@ def _ready_with(computation: Computation, xp: Any, given: Sequence[Unseen] = ())
         counted,
         computation.converted,
         is_single=computation.is_single,
+        engine=lambda: _engine_of(served_by),
     )
     if steps:
         ready.served_by = tuple(served_by) if whole is None else (whole,)
@@ -442,11 +459,15 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
     slots = [*given, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
     if tuning_mode.is_watching():
         _registry().saw_call(computation.steps, _arrays_of(xp))
+    served_by = list[object]()
     for step in computation.steps:
-        run = _launch(step, xp)
+        run = _interpreted(step)
+        if run is None:
+            served_by.append(chosen := _chosen(step, xp, evaluates=True))
+            run = chosen.program.launcher()
         with stage("run"):
             run(*(slots[n] for n in (*step.operands, *step.results)))
-    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+    statistics.tally(_engine_of(served_by), computation.results[0].dtype).calls += 1
 
 
 def launcher_of(md_hom: MDHom, xp: Any) -> Run:
@@ -461,10 +482,16 @@ def _launch(step: Step, xp: Any) -> Run:
     return _interpreted(step) or _chosen(step, xp).program.launcher()
 
 
-def _chosen(step: Step, xp: Any) -> Choice:
-    arrays = _arrays_of(xp)
-    _registry().saw(step.md_hom, arrays)
-    return _registry().choice_for(step.md_hom, arrays)
+def _chosen(step: Step, xp: Any, *, evaluates: bool = False) -> Choice | Evaluated:
+    arrays, registry = _arrays_of(xp), _registry()
+    registry.saw(step.md_hom, arrays)
+    return (registry.serving if evaluates else registry.choice_for)(step.md_hom, arrays)
+
+
+def _engine_of(served_by: Sequence[object]) -> str:
+    """What computes steps that these serve, as the statistics call it."""
+    is_evaluated = any(isinstance(each, Evaluated) for each in served_by)
+    return statistics.EVALUATED if is_evaluated else statistics.GENERATED
 
 
 def _arrays_of(xp: Any) -> str:

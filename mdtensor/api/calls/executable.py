@@ -27,7 +27,8 @@ class Ready:
     shares memory with another array. `is_single` says that one program is all there is to
     run. `whole` runs all steps of a call of several at once, where that is known; else `counted`
     takes what runs them one by one, and whether the calling thread does that `alone`. `converted`
-    are operands that are copied to another type first.
+    are operands that are copied to another type first. `engine` names what computes the steps, for
+    the statistics, once their programs are chosen.
     """
 
     def __init__(
@@ -45,14 +46,11 @@ class Ready:
         converted: Conversions = (),
         *,
         is_single: bool = False,
+        engine: Callable[[], str] = lambda: statistics.GENERATED,
     ) -> None:
-        engine = statistics.GENERATED if chain.steps else statistics.FILLED
-        tally = statistics.tally(engine, results[0].dtype)
         operands = chain.operands
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
         self.results = tuple(results)
-        # What `stage_timer.ran` is told of it; kernels are for those who choose them to add.
-        self.served_by: tuple[object, ...] = () if chain.steps else (tally,)
         makers = [made(spec) for spec in results]
         run = launch(chain.steps[0]) if is_single else None
         if whole is not None:
@@ -69,6 +67,10 @@ class Ready:
                 run = counted(run, alone=all(each.finish is None for each in launches))
         if converted:
             run = _converting(run, converted)
+        engine_name = engine() if chain.steps else statistics.FILLED
+        tally = statistics.tally(engine_name, results[0].dtype)
+        # What `stage_timer.ran` is told of it; kernels are for those who choose them to add.
+        self.served_by: tuple[object, ...] = () if chain.steps else (tally,)
         self.into = counting(run, tally)
         if len(results) > 1:
             self.new = _several(_into_several(self.into, makers), on_host=xp is np)

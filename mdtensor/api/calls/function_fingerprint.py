@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import os
 import sys
@@ -165,6 +164,8 @@ def _of_array(array: np.ndarray, visited: Visited) -> Hashable:
         return (np.ndarray, array.shape, _key(array.tolist(), visited))
     content = array.tobytes()
     if len(content) > _CONTENT:
+        import hashlib  # which most calls do without
+
         content = hashlib.blake2b(content).digest()
     return (np.ndarray, array.dtype, array.shape, content)
 

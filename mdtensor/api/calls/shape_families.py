@@ -11,19 +11,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mdtensor.api.calls.traced_ints import Numbers, Watch, filled, filler
 from mdtensor.api.engine import tuning_mode
-from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.generic_kernels import Reference
-from mdtensor.api.engine.kernel_choice import Kernels, Unseen
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.problem.generic_problem import GENERALISE
-from mdtensor.lower.problem.problem import Problem
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Step
+
+if TYPE_CHECKING:
+    from mdtensor.api.engine.engine import Engine
+    from mdtensor.api.engine.generic_kernels import Reference
+    from mdtensor.api.engine.kernel_choice import Kernels, Unseen
+    from mdtensor.lower.problem.problem import Problem
 
 _MOST_KINDS = 4096  # that are remembered,
 _MOST_FAMILIES = 8  # with so many families each,
@@ -145,6 +146,9 @@ def family_of(
     others: Ints = (),
 ) -> Family[C] | None:
     """The family of what `build` made of these specs and other numbers; None where it has none."""
+    from mdtensor.api.engine.generic_kernels import Reference
+    from mdtensor.lower.problem.generic_problem import GENERALISE
+
     watch = Watch()
     generals, _ = _generalised(computation, engine)
     try:
@@ -184,6 +188,8 @@ def _generalised(
     computation: Computed, engine: Engine
 ) -> tuple[tuple[Problem, ...], tuple[tuple[int, ...], ...]]:
     """The structures of all steps, and their sizes."""
+    from mdtensor.lower.problem.generic_problem import GENERALISE
+
     found = [GENERALISE(engine.problem_of(step.md_hom)) for step in computation.steps]
     return tuple([general for general, _ in found]), tuple([sizes for _, sizes in found])
 
@@ -219,7 +225,7 @@ class _Kind(Generic[C]):
 class Families(Generic[C]):
     """The families of a front end's computations, by what these have in common."""
 
-    def __init__(self, engine: Callable[[], Engine]) -> None:
+    def __init__(self, engine: Callable[[], Engine | None]) -> None:
         self._engine = engine
         self._kinds = Bounded[Hashable, _Kind[C]](_MOST_KINDS)
 
@@ -231,7 +237,7 @@ class Families(Generic[C]):
     ) -> Member[C] | None:
         """The computation of a key on arrays of NumPy; None where no family has it."""
         known = self._kinds.get(_kind(key, specs, others))
-        if known is None:
+        if known is None or not known.families:
             return None
         engine, numbers = self._engine(), numbers_of(specs, others)
         for family in known.families:
@@ -261,6 +267,8 @@ class Families(Generic[C]):
             return
         known.before = ((numbers, computation), *before[: _MOST_BEFORE - 1])
         engine = self._engine()
+        if engine is None:  # so there are no kernels that a family could have
+            return
         is_known = any(f.engine is engine and f.numbers(*numbers) for f in known.families)
         if is_known or known.attempts >= _MOST_ATTEMPTS:
             return

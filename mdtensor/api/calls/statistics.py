@@ -15,9 +15,11 @@ from mdtensor.options import flag
 from mdtensor.stage_timer import ran
 
 GENERATED = "generated"
+EVALUATED = "evaluated"
 VIEW = "view"
 FILLED = "filled"
 NUMPY = "numpy"
+_COUNTED = GENERATED, EVALUATED, VIEW, FILLED
 
 # The kinds of data that kernels are generated for.
 KINDS = ("int", "float", "bool", "complex")
@@ -92,29 +94,32 @@ class Stats:
     """Calls counted: per kind for generated kernels, views and fills, per reason for NumPy.
 
     A call is filled when its result is empty or a sum over nothing. `numpy` maps (kind, reason)
-    to calls.
+    to calls. An `evaluated` call had no kernel yet for some step, which NumPy's functions computed.
     """
 
     generated: Mapping[str, int]
     views: Mapping[str, int]
     filled: Mapping[str, int]
     numpy: Mapping[tuple[str, str], int]
+    evaluated: Mapping[str, int] = MappingProxyType({})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        counts = (dict(self.generated), dict(self.views), dict(self.filled), dict(self.numpy))
-        return Stats, counts
+        counts = self.generated, self.views, self.filled, self.numpy, self.evaluated
+        return Stats, tuple([dict(each) for each in counts])
 
     @property
     def share(self) -> float:
         """Share of generated kernels in the arithmetic on int, float, bool and complex data."""
         ours = sum(self.generated.get(kind, 0) for kind in KINDS)
         theirs = sum(calls for (kind, _), calls in self.numpy.items() if kind in KINDS)
+        theirs += sum(self.evaluated.get(kind, 0) for kind in KINDS)
         return ours / (ours + theirs) if ours + theirs else 1.0
 
     def __str__(self) -> str:
         lines = [f"{'engine':<10} {'kind':<12} {'calls':>8}"]
         for engine, counts in (
             ("generated", self.generated),
+            ("evaluated", self.evaluated),
             ("views", self.views),
             ("filled", self.filled),
         ):
@@ -140,7 +145,7 @@ def stats(*, reset: bool = False) -> Stats:
     generated kernels: 100.0% of the arithmetic on int, float, bool, complex
     """
     reset = flag("reset", reset)
-    by_engine: dict[str, Counter[str]] = {e: Counter() for e in (GENERATED, VIEW, FILLED)}
+    by_engine: dict[str, Counter[str]] = {e: Counter() for e in _COUNTED}
     numpy: Counter[tuple[str, str]] = Counter()
     for counter in sorted([*_tallies.values()], key=lambda t: (t.engine, t.kind, t.reason)):
         calls = counter.since(reset=reset)
@@ -153,4 +158,5 @@ def stats(*, reset: bool = False) -> Stats:
         MappingProxyType(by_engine[VIEW]),
         MappingProxyType(by_engine[FILLED]),
         MappingProxyType(numpy),
+        MappingProxyType(by_engine[EVALUATED]),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -167,5 +166,7 @@ def save_events(path: str | os.PathLike[str], found: Sequence[Mapping[str, Any]]
     """
     if not isinstance(cast("object", path), str | os.PathLike):
         raise ArgumentError(f"path is {shown(path)}", hint='a path, such as "trace.json"')
+    import json  # which calls do without
+
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": found, "displayTimeUnit": "ms"}, file)

@@ -13,10 +13,16 @@ from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.cpu_tier import CpuPolicy
+from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
 from mdtensor.api.engine.fused_calls import Joined
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.api.engine.gpu_tier import GpuPolicy
-from mdtensor.api.engine.kernel_choice import Choice, Structures, source_of, specialised
+from mdtensor.api.engine.kernel_choice import (
+    Choice,
+    Structures,
+    source_of,
+    specialised,
+)
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.stored_schedules import Neighbour
 from mdtensor.api.engine.tiers import Tiers
@@ -65,6 +71,7 @@ class Engine:
             if self.target.kind == "gpu"
             else CpuPolicy(self.tiers, self._seen_winners)
         )
+        self._evaluates = is_on() and self.target.kind == "cpu" and device.arrays == "numpy"
         self.joined = Joined(self.tiers, self.problem_of, self._winning)
 
     @cached_property
@@ -93,6 +100,24 @@ class Engine:
             choice = self.choose(md_hom, use_store=use_store)
             self.tiers.keep(md_hom, choice, generation, use_store=use_store)
         return choice
+
+    def evaluated(self, md_hom: MDHom, *, use_store: bool = True) -> Evaluated | None:
+        """What computes an `md_hom` by NumPy, where that is done before a kernel is compiled.
+
+        None where there is a kernel, or NumPy would take longer than it. The background compiles
+        the structure's first kernel once it comes again.
+        """
+        if not self._evaluates:
+            return None
+        problem = self.problem_of(md_hom)
+        general, sizes = GENERALISE(problem)
+        structure = self.structure(general)
+        if structure.variants or self.tiers.own(problem) is not None:
+            return None
+        if use_store and self.winner(problem) is not None:
+            return None
+        ask = partial(self.tiers.ask_for_first, structure, sizes, problem)
+        return evaluated(md_hom, ask, structure.evaluations)
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Generic, TypeVar
 
@@ -57,7 +57,8 @@ class Structure(Generic[Kernel]):
     """The general kernels of one structure, by their schedule without parts.
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
-    The structure with the greatest `used` was asked for last.
+    The structure with the greatest `used` was asked for last. Without a kernel, its launches are
+    counted by `evaluations`, of which no two threads get the same one.
     """
 
     general: Problem
@@ -66,6 +67,7 @@ class Structure(Generic[Kernel]):
     pattern: str | None = field(init=False)
     form: re.Pattern[str] = field(init=False)
     used: int = field(default_factory=lambda: next(_uses))
+    evaluations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     shapes: Bounded[tuple[int, ...], Alike] = field(
         default_factory=lambda: Bounded[tuple[int, ...], Alike](_MOST_ALIKE)
     )

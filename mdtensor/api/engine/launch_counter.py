@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mdtensor.backends.protocol import Program
+if TYPE_CHECKING:
+    from mdtensor.backends.protocol import Program
 
 Array = Any
 Launch = Callable[..., None]
@@ -53,6 +54,28 @@ class Counted:
     def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
         """A launch with the counter; `launcher_of` gives the same of a program in its place."""
         return counting(launch, self._numbers, self._launches, self._tell)
+
+
+class Repeated(Counted):
+    """A program that tells by its second launch, and by each of which the number doubled since.
+
+    So what was told and came to nothing is told again.
+    """
+
+    def __init__(self, program: Program, tell: Callable[[], object], numbers: Iterator[int]):
+        super().__init__(program, AGAIN, tell)
+        self._numbers = numbers
+
+    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
+        numbers, tell = self._numbers, self._tell
+
+        def counted(*arrays: Array) -> None:
+            launch(*arrays)
+            number = next(numbers)
+            if number >= AGAIN and not number & (number - 1):
+                tell()
+
+        return counted
 
 
 class StandIn(Counted):

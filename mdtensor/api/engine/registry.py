@@ -8,21 +8,26 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.async_steps import Chain, Step
 from mdtensor.api.engine import tuning_mode
-from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.fused_calls import Fused
-from mdtensor.api.engine.kernel_choice import Choice, Unseen
-from mdtensor.autotune.store.store import Store
-from mdtensor.autotune.store.team_store import TeamStore
-from mdtensor.backends.select import VARIABLE, open_device
+from mdtensor.api.engine.background_worker import Background
+from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
+from mdtensor.backends import select
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
+from mdtensor.paths import TEAM, cache_directory
 from mdtensor.stage_timer import Recorder, asked_for, beside, ran, stage
 from mdtensor.translate.md_hom import MDHom
+
+if TYPE_CHECKING:
+    from mdtensor.api.engine.engine import Engine
+    from mdtensor.api.engine.fused_calls import Fused
+    from mdtensor.api.engine.kernel_choice import Choice, Unseen
+    from mdtensor.autotune.store.store import Store
 
 Array = Any
 
@@ -46,6 +51,9 @@ class CudaPlace:
 @cache
 def store() -> Store:
     """The user's store of tuning results, and behind it the team's."""
+    from mdtensor.autotune.store.store import Store
+    from mdtensor.autotune.store.team_store import TeamStore
+
     return Store.open(team=TeamStore.of_environment())
 
 
@@ -67,11 +75,13 @@ def engine_for(arrays: str = "numpy") -> Engine:
 
 
 def _open(place: object) -> Engine:
+    from mdtensor.api.engine.engine import Engine
+
     if isinstance(place, CudaPlace):
         from mdtensor.backends.cuda.cupy_device import open_device as open_cuda
 
         return Engine(open_cuda(place.number), store)
-    return Engine(open_device(arrays=str(place)), store)
+    return Engine(select.open_device(arrays=str(place)), store)
 
 
 def engine_called(name: str, arrays: str = "numpy") -> Engine:
@@ -90,21 +100,25 @@ def engine_called(name: str, arrays: str = "numpy") -> Engine:
 
 def _open_called(name: str, arrays: str) -> Engine:
     """The engine of a device, which is the one that others use where the device is opened once."""
+    from mdtensor.api.engine.engine import Engine
+
     if arrays == "cupy":
         place = CudaPlace(cuda_number(name))
         return _engines.setdefault(place, _engines.get(place) or _open(place))
-    device = open_device(name, arrays)
+    device = select.open_device(name, arrays)
     known = (*_engines.values(), *_named.values())
     return next((e for e in known if e.device is device), None) or Engine(device, store)
 
 
 def use_device(name: str | None) -> None:
     """Computes NumPy arrays on the device of that name from now on; None for the default."""
-    said = name if name is not None else os.environ.get(VARIABLE, "")
+    from mdtensor.api.engine.engine import Engine
+
+    said = name if name is not None else os.environ.get(select.VARIABLE, "")
     with _opening:
         engine = _named.get(said)
         if engine is None:  # one for each name, with its programs and its thread
-            engine = _named[said] = Engine(open_device(name), store)
+            engine = _named[said] = Engine(select.open_device(name), store)
         _engines["numpy"] = engine
         _chosen[:] = [] if name is None else [name]
     forget()
@@ -151,6 +165,48 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     return tuning_mode.watched(engine, choice)
 
 
+def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
+    """What computes an `md_hom` for a call that shall not wait: its kernel, else the evaluator."""
+    if arrays == "numpy" and tuning_mode.current_mode() != "tune":
+        with stage("choose"):
+            found = _evaluated(md_hom)
+        if found is not None:
+            ran(found)
+            return found
+    return choice_for(md_hom, arrays)
+
+
+# Launches without an engine, of which no two threads get the same one.
+_launches = count(1)
+_opener = Background[Callable[[], None]](lambda work: work())
+
+
+def _evaluated(md_hom: MDHom) -> Evaluated | None:
+    """What evaluates an `md_hom`, where it has no kernel and NumPy computes it sooner.
+
+    A first call needs no engine, unless something was tuned; the background opens one for others.
+    """
+    use_store = tuning_mode.uses_store()
+    engine = _engines.get("numpy")
+    if engine is not None:
+        known = engine.tiers.known(md_hom, use_store=use_store)
+        return engine.evaluated(md_hom, use_store=use_store) if known is None else None
+    if not _does_without() or (use_store and _may_have_winners()):
+        return None
+    return evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
+
+
+def _may_have_winners() -> bool:
+    """Whether the store has a winner; it is not opened where nothing was kept yet."""
+    return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
+
+
+def _open_behind() -> None:
+    """Opens the engine of NumPy's arrays, so that calls get kernels from then on."""
+    engine_for("numpy")
+    forget()
+
+
 def watched(unseen: Unseen) -> Unseen:
     """A program for arrays of NumPy that was chosen at once, as the current mode has it run."""
     return tuning_mode.watched(engine_for(), unseen)
@@ -180,6 +236,20 @@ def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
         (engine, md_hom)
     ):
         tuning_mode.tune(tuning_mode.Recorded(md_hom, repr(md_hom), arrays))
+
+
+def has_engine() -> bool:
+    """Whether the device of NumPy's arrays is open."""
+    return "numpy" in _engines
+
+
+def engine_so_far() -> Engine | None:
+    """The engine of NumPy's arrays; None where calls do without one so far."""
+    return _engines.get("numpy") or (None if _does_without() else engine_for("numpy"))
+
+
+def _does_without() -> bool:
+    return is_on() and select.is_llvm_default()
 
 
 def joined(chain: Chain) -> Fused | None:

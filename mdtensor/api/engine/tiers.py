@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 from mdtensor.api.arrays import invalidation
@@ -114,12 +115,21 @@ class Tiers:
                 if not structure.variants:
                     self.add(structure, sizes, problem)
 
-    def add(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
+    def add(
+        self,
+        structure: Structures,
+        sizes: tuple[int, ...],
+        problem: Problem,
+        *,
+        waits: bool = True,
+    ) -> None:
         """Compiles the general candidate that suits a shape best; the simplest if that fails.
 
-        In haste where the device knows how to, which the background makes up for.
+        For a call that `waits`, in haste where the device knows how to, which the background makes
+        up for.
         """
-        with self._first:
+        compiler = self._here if waits else self.apart
+        with self._first if waits else nullcontext():
             ranking = ranked(problem, self.target, general=True, most=2)[:2]
             for place, (seconds, schedule) in enumerate(ranking):
                 variant = without_parts(problem, schedule)
@@ -127,15 +137,27 @@ class Tiers:
                     continue
                 try:
                     source = source_of(structure.general, variant, self.target)
-                    if self.device.hurries and seconds < WORTH_NO_HASTE:
+                    if waits and self.device.hurries and seconds < WORTH_NO_HASTE:
                         source = replace(source, hasty=not self._here.is_kept(source))
-                    structure.add(variant, general_kernel(source, self._here))
+                    structure.add(variant, general_kernel(source, compiler))
                     if place == 0:  # the background would rank once more, and find the same
                         structure.alike(sizes).is_ranked = True
                     return
                 except (CompileError, LoweringError):
                     continue
-            add_general(structure, without_parts(problem, plain(problem)), self._here)
+            add_general(structure, without_parts(problem, plain(problem)), compiler)
+
+    def ask_for_first(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem
+    ) -> None:
+        """Enqueues the compilation of a structure's first general kernel."""
+
+        def work() -> None:
+            if not structure.variants:
+                self.add(structure, sizes, problem, waits=False)
+                self.tell()
+
+        self.background.ask(id(structure), work, must=True)
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""

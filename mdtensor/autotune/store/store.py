@@ -168,6 +168,10 @@ class Store(Closing):
         known = {row.problem for row in own}
         return [*own, *(r for r in self._team.winners(environment) if r.problem not in known)]
 
+    def has_winners(self) -> bool:
+        """Whether a problem may have a winner, in whatever environment."""
+        return bool(self._team.winners() or self._attempt(lambda shelf: shelf.winners()))
+
     def hints(self, problem: str, environment: str | None = None) -> list[WinnerRow]:
         """Winners of a problem in other environments than the given one, newest first.
 

@@ -17,9 +17,7 @@ from mdtensor.autotune.store.files_backend import is_on_network
 from mdtensor.autotune.store.rows import WinnerRow, canonical_schedule, row_from_line
 from mdtensor.autotune.store.sqlite_backend import FAILURES, MOST_WINNERS, winners_in
 from mdtensor.errors import StoreError, tell
-from mdtensor.paths import read_regular
-
-VARIABLE = "MDTENSOR_TEAM_STORE"
+from mdtensor.paths import TEAM, read_regular
 
 _FILE_NAME, _FOLDER_NAME = "tuning.sqlite3", "tuning.d"
 _MOST_BYTES = 256 << 20  # of an exported file
@@ -39,7 +37,7 @@ class TeamStore:
     @classmethod
     def of_environment(cls) -> TeamStore:
         """The store that `MDTENSOR_TEAM_STORE` names."""
-        return cls(os.environ.get(VARIABLE) or None)
+        return cls(os.environ.get(TEAM) or None)
 
     def winner(self, problem: str, environment: str) -> WinnerRow | None:
         """The winner of a problem in an environment."""
@@ -74,7 +72,7 @@ class TeamStore:
                     found[key] = row
         except (*FAILURES, StoreError, ValueError, RuntimeError) as error:
             reason = error.message if isinstance(error, StoreError) else str(error)
-            hint = f"{VARIABLE} names a store's folder, its file, or one that export wrote"
+            hint = f"{TEAM} names a store's folder, its file, or one that export wrote"
             tell(StoreError(f"the team store {self.path} is not used: {reason}", hint=hint))
         return found
 

@@ -13,7 +13,6 @@ from mdtensor.dataclass import dataclass
 from mdtensor.decorated import Decorated
 from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function
-from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.scalar import BOOL, Number
 
 _OF_FUNCTIONS: Mapping[Any, str] = {
@@ -78,6 +77,8 @@ class OperatorFunction(Decorated):
 
     def __call__(self, lhs: Any, rhs: Any) -> Any:
         """What the function returns, also for symbolic values."""
+        from mdtensor.translate.python.expr_from_function import traced
+
         return traced(self.function, lhs, rhs)
 
     def on(self, dtypes: Sequence[np.dtype]) -> Operator:

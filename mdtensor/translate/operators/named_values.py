@@ -12,7 +12,6 @@ from mdtensor.errors import FieldError, ProgramError
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.combine_operators import OperatorFunction
-from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.trees import all_substituted
 
@@ -86,6 +85,8 @@ class _OnNamed:
             dtypes = [value.dtype for value in sides[0]]
             operator = operator_from_assigning(self.function, self.names, dtypes)
             return all_substituted(operator.results, [*sides[0], *sides[1]])
+        from mdtensor.translate.python.expr_from_function import traced
+
         named = (NamedValues.of(self.names, side) for side in sides)
         _, results = in_order(traced(self.function, *named), self.names)
         return results

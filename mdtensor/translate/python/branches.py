@@ -6,8 +6,9 @@ import operator
 from typing import Any, TypeGuard
 
 from mdtensor.dataclass import dataclass
+from mdtensor.options import is_sequence
 from mdtensor.translate.arithmetic import Aggregate
-from mdtensor.translate.python.functions import is_scalar, is_sequence
+from mdtensor.translate.python.functions import is_scalar
 from mdtensor.translate.scalar import Expr, as_expr, select
 from mdtensor.translate.tracing import while_tracing
 

@@ -22,11 +22,11 @@ from mdtensor.errors import (
     count_of,
     shown,
 )
+from mdtensor.options import is_sequence
 from mdtensor.scoped import scoped
 from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.function_source import Source, source_of
-from mdtensor.translate.python.functions import is_sequence
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdtensor.errors import TranslationError, shown
+from mdtensor.options import is_sequence
 from mdtensor.specs import kind_of
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth, whole
@@ -35,11 +36,6 @@ def _holds_nodes(value: object) -> bool:
     if is_sequence(value):
         return any(map(_holds_nodes, value))
     return isinstance(value, Expr)
-
-
-def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether a value is a tuple or a list."""
-    return isinstance(value, tuple | list)
 
 
 def is_scalar(value: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.translate.python.functions import is_sequence
+from mdtensor.options import is_sequence
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

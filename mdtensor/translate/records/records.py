@@ -16,8 +16,9 @@ import numpy as np
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import FieldError, shown
+from mdtensor.options import is_sequence
 from mdtensor.translate.arithmetic import Aggregate
-from mdtensor.translate.python.functions import conjunction, equality, is_sequence
+from mdtensor.translate.python.functions import conjunction, equality
 from mdtensor.translate.records.columns import WORD, Column, Path, part_dtype
 from mdtensor.translate.scalar import I64, Expr, apply, as_expr, cast
 from mdtensor.translate.tracing import SymbolError

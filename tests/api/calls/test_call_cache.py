@@ -292,8 +292,8 @@ def test_kernels_chosen_before_better_ones_were_known_are_not_kept(
     a = drawn(3, 5)
     ready_for = computation.ready_for
 
-    def overtaken(*given: Any) -> Any:
-        ready = ready_for(*given)
+    def overtaken(*given: Any, **options: Any) -> Any:
+        ready = ready_for(*given, **options)
         registry.forget()  # a thread in the background has found something
         return ready
 

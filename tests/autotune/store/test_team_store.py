@@ -19,10 +19,11 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.files_backend import FilesShelf
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
-from mdtensor.autotune.store.team_store import VARIABLE, TeamStore
+from mdtensor.autotune.store.team_store import TeamStore
 from mdtensor.errors import StoreWarning
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.paths import TEAM
 from tests.autotune.hostile_schedules import hostile_texts
 
 HERE, THERE = "cpu-1", "cpu-2"
@@ -201,7 +202,7 @@ def test_the_environment_names_it(folder: Path, monkeypatch: pytest.MonkeyPatch)
     path = database(folder)
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(folder.parent / "own"))
     for named, winners in ((str(path), 3), ("", 0)):
-        monkeypatch.setenv(VARIABLE, named)
+        monkeypatch.setenv(TEAM, named)
         registry.store.cache_clear()
         try:
             assert len(registry.store().hints("a", HERE) + registry.store().winners(HERE)) == (

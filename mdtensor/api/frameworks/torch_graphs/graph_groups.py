@@ -25,8 +25,8 @@ from mdtensor.api.frameworks.torch_graphs.operand_views import read_operand
 from mdtensor.api.frameworks.torch_operators import text_of_call
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
+from mdtensor.options import is_sequence
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.python.functions import is_sequence
 
 _MOST_CALLS = 24  # of a group, so that its kernels stay short
 _FLOATS = ("f4", "f8")

@@ -1,0 +1,47 @@
+"""The lowest tier: an `md_hom` that NumPy's functions compute until there is a kernel."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from mdtensor.api.engine.launch_counter import Repeated
+from mdtensor.dataclass import dataclass
+from mdtensor.translate.md_hom import MDHom
+
+if TYPE_CHECKING:
+    from mdtensor.backends.protocol import Program
+
+VARIABLE = "MDTENSOR_TIER0"
+# Seconds that a structure's first kernel takes to be chosen, lowered and compiled, about.
+COMPILING = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An `md_hom`, and the program that evaluates it."""
+
+    md_hom: MDHom
+    program: Program
+
+
+def is_on() -> bool:
+    """Whether calls are evaluated that have no kernel yet: unless `MDTENSOR_TIER0` is 0."""
+    return os.environ.get(VARIABLE) != "0"
+
+
+def evaluated(
+    md_hom: MDHom, ask: Callable[[], object], launches: Iterator[int] | None = None
+) -> Evaluated | None:
+    """What evaluates an `md_hom`; None where its first kernel is compiled sooner.
+
+    `ask` is called once a launch comes again, by the numbers of `launches`.
+    """
+    from mdtensor.evaluator.evaluation import Evaluation
+
+    evaluation = Evaluation(md_hom)
+    if evaluation.seconds > COMPILING:
+        return None
+    return Evaluated(md_hom, Repeated(evaluation, ask, launches or itertools.count(1)))

@@ -1,0 +1,121 @@
+"""Contractions: sums of products of two operands, by NumPy's `matmul`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from mdtensor.dataclass import dataclass
+from mdtensor.originals import original
+from mdtensor.specs import kind_of
+from mdtensor.translate.combine import Concat, Pointwise
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.scalar import Expr
+
+Axes = tuple[int, ...]
+
+
+def held(dtype: np.dtype) -> np.dtype:
+    """The type that kernels hold values of a type in: float32 for those of two bytes."""
+    return np.dtype(np.float32) if kind_of(dtype) == "f" and dtype.itemsize == 2 else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedMatmul:
+    """A sum of products of two operands: which elements these are, and what becomes of the dims.
+
+    `sides` are positions in the input view. Along `alone` dims only one side is added up. What
+    remains are matrices: `batch` dims of both, `rows` of the left side, `columns` of the right
+    one, `inner` dims that both are added up along. The others of `rank` dims are of neither.
+    """
+
+    dtype: np.dtype
+    sides: tuple[int, int]
+    alone: tuple[Axes, Axes]
+    batch: Axes
+    rows: Axes
+    columns: Axes
+    inner: Axes
+    rank: int
+
+    def __call__(self, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """The contraction of two views with an axis for each dim; reduced ones get extent 1."""
+        lhs, rhs = [
+            self._summed(array.astype(self.dtype, copy=False), axes)
+            for array, axes in zip(operands, self.alone, strict=True)
+        ]
+        a = _matrix(lhs, self.batch, self.rows, self.inner)
+        b = _matrix(rhs, self.batch, self.inner, self.columns)
+        order = (*self.batch, *self.rows, *self.columns)
+        others = tuple([axis for axis in range(self.rank) if axis not in order])
+        extents = [max(lhs.shape[axis], rhs.shape[axis]) for axis in order]
+        result = original("numpy.matmul")(a, b).reshape(*extents, *[1] * len(others))
+        return result.transpose(np.argsort((*order, *others)))
+
+    def _summed(self, array: np.ndarray, axes: Axes) -> np.ndarray:
+        return np.add.reduce(array, axis=axes, dtype=self.dtype, keepdims=True) if axes else array
+
+
+def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.ndarray:
+    """The view as a stack of matrices, copied where it is none."""
+    shape = array.shape
+    extents = [math.prod([shape[axis] for axis in axes]) for axes in (batch, rows, columns)]
+    order = (*batch, *rows, *columns)
+    rest = [axis for axis in range(array.ndim) if axis not in order]
+    return array.transpose(*order, *rest).reshape(extents)
+
+
+def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
+    """The contraction that an `md_hom` is before its epilogue; None where it is none."""
+    factors = _factors(md_hom)
+    if factors is None or not all(
+        isinstance(dim.combine, Concat)
+        or (isinstance(dim.combine, Pointwise) and dim.combine.op.name == "add")
+        for dim in md_hom.dims
+    ):
+        return None
+    used = [frozenset(md_hom.inp_view[n].dims) for n in factors]
+    found: dict[tuple[bool, bool, bool], list[int]] = {}
+    for axis, dim in enumerate(md_hom.dims):
+        is_reduced = not isinstance(dim.combine, Concat)
+        found.setdefault((is_reduced, dim.name in used[0], dim.name in used[1]), []).append(axis)
+
+    def axes(*of: bool) -> Axes:
+        return tuple(found.get(cast("tuple[bool, bool, bool]", of), ()))
+
+    inner = axes(True, True, True)
+    if not inner or axes(True, False, False):
+        return None
+    return BatchedMatmul(
+        held(md_hom.scalar.results[0].dtype),
+        factors,
+        (axes(True, True, False), axes(True, False, True)),
+        axes(False, True, True),
+        axes(False, True, False),
+        axes(False, False, True),
+        inner,
+        len(md_hom.dims),
+    )
+
+
+def _factors(md_hom: MDHom) -> tuple[int, int] | None:
+    """The positions of the two accesses whose product the scalar function is."""
+    if len(md_hom.scalar.results) != 1:
+        return None
+    [product] = md_hom.scalar.results
+    if product.op != "mul" or kind_of(product.dtype) not in "fc":
+        return None
+    found = tuple([_position(factor) for factor in product.args])
+    if None in found or not all(md_hom.inp_view[n or 0].is_affine for n in found):
+        return None
+    return cast("tuple[int, int]", found)
+
+
+def _position(factor: Expr) -> int | None:
+    """The position of the access that a factor is the element of, perhaps converted."""
+    while factor.op in ("cast", "tf32"):
+        [factor] = factor.args
+    return factor.number if factor.op == "param" else None

@@ -1,0 +1,335 @@
+"""Evaluations: an `md_hom` as a sequence of NumPy's functions on parts that fit in a cache.
+
+What runs once need not wait for a compiler. An evaluation follows from the `md_hom` alone: its
+accesses are strided views, its scalar function is NumPy's functions on whole arrays, in the types
+that kernels compute in, and its operators are `reduce` and `accumulate` of ufuncs; operators that
+no ufunc is combine neighbours. Sums of products of two operands are products of matrices.
+Results differ from those of kernels by rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from mdtensor.dataclass import dataclass
+from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, read
+from mdtensor.evaluator.batched_matmul import batched_matmul_of, held
+from mdtensor.translate import reference
+from mdtensor.translate.combine import Concat, Operator, Pointwise
+from mdtensor.translate.graphs import in_order
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.operations import LONG_FUNCTIONS, OPERATIONS
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.trees import evaluated
+from mdtensor.translate.views import Access
+
+# Elements of the arrays that a part is computed by, and of a window's copy: as many as fit in a
+# cache.
+POINTS, ELEMENTS = 1 << 16, 1 << 18
+# Seconds of a function of NumPy on one element, and of a call of one.
+SIMPLE, LONG, WITHOUT_LOOP, CALL = 0.8e-9, 8e-9, 150e-9, 2e-6
+# Seconds of a multiplication and addition in `matmul`, where BLAS has one for the type.
+BY_BLAS, WITHOUT_BLAS = 0.1e-9, 2e-9
+_NO_UFUNC = ("erf", "erfc")
+Arrays = Sequence[np.ndarray]
+Values = list[np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How values are combined along neighbouring axes: by ufuncs, one for each, or an operator."""
+
+    axes: tuple[int, ...]
+    operator: Operator
+    ufuncs: tuple[np.ufunc, ...] | None
+    stays: bool
+
+    def __call__(self, values: Values) -> Values:
+        """The values combined; the axes have extent 1 unless the dims stay."""
+        if self.ufuncs is None:
+            along = reference.scanned if self.stays else reference.combined
+            for axis in reversed(self.axes):
+                values = along(_Typed(self.operator), axis, values)
+            return values
+        pairs = zip(self.ufuncs, values, strict=True)
+        if self.stays:
+            [axis] = self.axes
+            return [ufunc.accumulate(value, axis, value.dtype) for ufunc, value in pairs]
+        return [
+            ufunc.reduce(value, self.axes, value.dtype, keepdims=True) for ufunc, value in pairs
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """An operator on arrays of its own types."""
+
+    operator: Operator
+
+    def __call__(self, lhs: Sequence[Any], rhs: Sequence[Any]) -> tuple[Any, ...]:
+        return evaluated(self.operator.results, [*lhs, *rhs], types=held)
+
+
+class Evaluation:
+    """A program that computes an `md_hom` by NumPy; `seconds` is about what a call takes."""
+
+    def __init__(self, md_hom: MDHom) -> None:
+        self._md_hom = md_hom
+        self._dims = md_hom.dims
+        self._stays = tuple(map(_stays, md_hom.dims))
+        self._kept = tuple([d if _stays(d) else Dim(d.name, 1, d.combine) for d in md_hom.dims])
+        self._matmul = batched_matmul_of(md_hom)
+        self._reads = _views(md_hom.inp_view, md_hom.dims)
+        epilogue = md_hom.epilogue
+        self._after = () if epilogue is None else _views(epilogue.view, self._kept)
+        self._writes = _views(md_hom.out_view, self._kept)
+        self._combinations = () if self._matmul else _combinations(md_hom.dims)
+        # Elements that ufuncs combine as they are lie in no array but the operands.
+        elements = md_hom.scalar.results
+        self._is_in_place = all(r.op == "param" and r.dtype != np.bool_ for r in elements) and all(
+            combination.ufuncs and not combination.stays for combination in self._combinations
+        )
+        whole = tuple([(0, dim.extent) for dim in md_hom.dims])
+        self._parts = self._cut(whole)
+        self.seconds = self._estimate()
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        """Computes the outputs, which follow the inputs."""
+        count = len(self._md_hom.inputs)
+        inputs, outputs = arrays[:count], arrays[count:]
+        with np.errstate(all="ignore"):
+            accesses = zip(self._reads, self._md_hom.inp_view, strict=True)
+            views = [view and view.of(inputs[access.buffer]) for view, access in accesses]
+            for part in self._parts:
+                results = self._finished(part, inputs, self._of(part, inputs, views))
+                self._write(part, results, outputs)
+
+    def launcher(self) -> Callable[..., None]:
+        """The program itself."""
+        return self
+
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Evaluation:
+        """The program itself, which has no sizes."""
+        return self
+
+    def beginner(
+        self, *, behind: bool = False
+    ) -> tuple[Callable[..., None], Callable[[], None] | None]:
+        """The program itself, which returns when all is done."""
+        return self, None
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """The program behind the check."""
+
+        def checking(*arrays: np.ndarray) -> None:
+            check(*arrays)
+            self(*arrays)
+
+        return checking
+
+    def _of(self, part: Sequence[Range], inputs: Arrays, views: Sequence[Any]) -> Values:
+        """The result tuple on a part; what is too large is halved along a combined dim."""
+        halved = self._halves(part)
+        if halved is None:
+            return self._on(part, inputs, views)
+        operator, lower, upper = halved
+        both = [self._of(half, inputs, views) for half in (lower, upper)]
+        return [*_Typed(operator)(*both)]
+
+    def _on(self, part: Sequence[Range], inputs: Arrays, views: Sequence[Any]) -> Values:
+        if self._matmul is not None:
+            return [self._matmul([cut(views[n], part) for n in self._matmul.sides])]
+        shape = tuple([high - low for low, high in part])
+        indices = self._indices(part)
+        elements: Values = []
+        for view, access in zip(views, self._md_hom.inp_view, strict=True):
+            if view is None:
+                values = _valued(elements, indices)
+                elements.append(read(gathered(inputs[access.buffer], access, indices, values)))
+            else:
+                elements.append(read(cut(view, part)))
+        found = evaluated(self._md_hom.scalar.results, elements, indices, types=held)
+        results = [np.asarray(result) for result in found]
+        if self._combinations:
+            results = [np.broadcast_to(result, shape) for result in results]
+        for combination in self._combinations:
+            results = combination(results)
+        return results
+
+    def _finished(self, part: Sequence[Range], inputs: Arrays, results: Values) -> Values:
+        """The results of a part behind the epilogue."""
+        epilogue = self._md_hom.epilogue
+        if epilogue is None:
+            return results
+        kept = self._kept_part(part)
+        pairs = zip(self._after, epilogue.view, strict=True)
+        views = [cut(view.of(inputs[a.buffer]), kept) for view, a in pairs if view is not None]
+        given = [*results, *map(read, views)]
+        indices = self._indices(kept)
+        found = evaluated(epilogue.function.results, given, indices, types=held)
+        return [np.asarray(value) for value in found]
+
+    def _write(self, part: Sequence[Range], results: Values, outputs: Arrays) -> None:
+        kept = self._kept_part(part)
+        for view, access, result in zip(self._writes, self._md_hom.out_view, results, strict=True):
+            assert view is not None, "outputs are affine"
+            target = cut(view.of(outputs[access.buffer]), kept)
+            is_real = result.dtype.kind == "c" and target.dtype.kind not in "bc"
+            np.copyto(target, np.real(result) if is_real else result, casting="unsafe")
+
+    def _kept_part(self, part: Sequence[Range]) -> list[Range]:
+        pairs = zip(part, self._stays, strict=True)
+        return [span if stays else (0, 1) for span, stays in pairs]
+
+    def _indices(self, part: Sequence[Range]) -> Mapping[str, np.ndarray]:
+        rank = len(self._dims)
+        return {
+            dim.name: np.arange(*part[axis]).reshape([1] * axis + [-1] + [1] * (rank - axis - 1))
+            for axis, dim in enumerate(self._dims)
+        }
+
+    def _is_too_large(self, part: Sequence[Range]) -> bool:
+        """Whether a part has more elements between NumPy's functions than fit."""
+        extents = [high - low for low, high in part]
+        if self._matmul is None:
+            return not self._is_in_place and math.prod(extents) > POINTS
+        sides = [self._reads[n] for n in self._matmul.sides]
+        windows = [
+            math.prod([e for e, steps in zip(extents, side.steps, strict=True) if steps])
+            for side in sides
+            if side is not None and side.repeats
+        ]
+        return max(windows, default=0) > ELEMENTS
+
+    def _cut(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
+        """A part in parts along concatenated dims that fit."""
+        axes = [axis for axis, dim in enumerate(self._dims) if isinstance(dim.combine, Concat)]
+        longest = max(axes, key=lambda axis: part[axis][1] - part[axis][0], default=None)
+        if longest is None or not self._is_too_large(part):
+            return [part]
+        low, high = part[longest]
+        if high - low < 2:
+            return [part]
+        middle = (low + high) // 2
+        halves = [_with(part, longest, span) for span in ((low, middle), (middle, high))]
+        return [each for half in halves for each in self._cut(half)]
+
+    def _halves(
+        self, part: Sequence[Range]
+    ) -> tuple[Operator, Sequence[Range], Sequence[Range]] | None:
+        """The halves of a part that is too large along its outermost combined dim."""
+        if not self._is_too_large(part):
+            return None
+        for axis, dim in enumerate(self._dims):
+            low, high = part[axis]
+            if high - low > 1:
+                if not isinstance(dim.combine, Pointwise):
+                    return None
+                middle = (low + high) // 2
+                lower, upper = _with(part, axis, (low, middle)), _with(part, axis, (middle, high))
+                return dim.combine.op, lower, upper
+        return None
+
+    def _estimate(self) -> float:
+        """About what a call takes, in seconds."""
+        dims, points = self._dims, self._md_hom.points
+        kept = math.prod([dim.extent for dim in self._kept])
+        views = len(self._reads) + len(self._after) + len(self._writes)
+        if self._matmul is not None:
+            is_blas = self._matmul.dtype.char in "fdFD"
+            elements = sum([math.prod(v.extents) for v in self._reads if v is not None])
+            each = BY_BLAS if is_blas else WITHOUT_BLAS
+            seconds = points * each + (elements + kept) * SIMPLE
+            calls = 4 * views
+        else:
+            extents = {dim.name: dim.extent for dim in dims}
+            results = self._md_hom.scalar.results
+            seconds = _seconds(results, [a.dims for a in self._md_hom.inp_view], extents)
+            calls = views + len(in_order(results))
+            for combination in self._combinations:
+                each = len(in_order(combination.operator.results)) * SIMPLE
+                seconds += points * (len(results) * SIMPLE if combination.ufuncs else 2 * each)
+                calls += 1 if combination.ufuncs else 40
+        if self._md_hom.epilogue is not None:
+            function = self._md_hom.epilogue.function
+            calls += len(in_order(function.results))
+            extents = {dim.name: dim.extent for dim in self._kept}
+            names = tuple(extents)
+            given = [names] * len(function.params)
+            seconds += _seconds(function.results, given, extents)
+        pieces = max(len(self._parts), points // POINTS if self._matmul is None else 1)
+        return seconds + kept * SIMPLE + pieces * calls * CALL
+
+
+def _with(part: Sequence[Range], axis: int, span: Range) -> tuple[Range, ...]:
+    return (*part[:axis], span, *part[axis + 1 :])
+
+
+def _stays(dim: Dim) -> bool:
+    return not isinstance(dim.combine, Pointwise)
+
+
+def _views(accesses: Sequence[Access], dims: Sequence[Dim]) -> tuple[ArrayView | None, ...]:
+    """The views of accesses; None for those that compute an index."""
+    return tuple([array_view(each, dims) if each.is_affine else None for each in accesses])
+
+
+def _valued(elements: Values, indices: Mapping[str, np.ndarray]) -> Callable[[Expr], Any]:
+    return lambda expr: evaluated([expr], elements, indices, types=held)[0]
+
+
+def _combinations(dims: Sequence[Dim]) -> tuple[Combination, ...]:
+    """What combines values, from the innermost dim on; neighbours of one operator at once."""
+    found: list[Combination] = []
+    along = [
+        pair for pair in reversed([*enumerate(dims)]) if not isinstance(pair[1].combine, Concat)
+    ]
+    for combine, pairs in groupby(along, key=lambda pair: pair[1].combine):
+        assert not isinstance(combine, Concat)
+        axes = tuple([axis for axis, _ in pairs])
+        ufuncs, stays = ufuncs_of(combine.op), not isinstance(combine, Pointwise)
+        each = [axes] if ufuncs and not stays else [(axis,) for axis in axes]
+        found += [Combination(group, combine.op, ufuncs, stays) for group in each]
+    return tuple(found)
+
+
+def ufuncs_of(operator: Operator) -> tuple[np.ufunc, ...] | None:
+    """The ufuncs that an operator applies to the elements of its tuples; None where it is others.
+
+    >>> from mdtensor.translate.combine import named
+    >>> ufuncs_of(named("max", ["f4"])), ufuncs_of(named("argmax", ["f4", "i8"]))
+    ((<ufunc 'maximum'>,), None)
+    """
+    width, found = len(operator.dtypes), list[np.ufunc]()
+    for n, (result, dtype) in enumerate(zip(operator.results, operator.dtypes, strict=True)):
+        function: Any = OPERATIONS[result.op].evaluate if result.op in OPERATIONS else None
+        numbers = [arg.number for arg in result.args if arg.op == "param"]
+        if not isinstance(function, np.ufunc) or numbers != [n, n + width] or result.dtype != dtype:
+            return None
+        found.append(function)
+    return tuple(found)
+
+
+def _seconds(
+    results: Sequence[Expr], given: Sequence[Sequence[str]], extents: Mapping[str, int]
+) -> float:
+    """What NumPy's functions of an expression take, about."""
+    dims: dict[int, frozenset[str]] = {}
+    total = 0.0
+    for node in in_order(results):
+        below = [dims[id(arg)] for arg in node.args]
+        if node.op == "param":
+            below = [frozenset(given[node.number])]
+        elif node.op == "index":
+            below = [frozenset([str(node.value)])]
+        dims[id(node)] = frozenset[str]().union(*below)
+        if node.args:
+            each = LONG if node.op in LONG_FUNCTIONS else SIMPLE
+            each = WITHOUT_LOOP if node.op in _NO_UFUNC else each
+            total += each * math.prod([extents[name] for name in dims[id(node)]])
+    return total

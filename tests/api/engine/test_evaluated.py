@@ -1,0 +1,168 @@
+"""The lowest tier: what has no kernel yet is evaluated, and gets one when it comes again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.engine import evaluated, registry
+from mdtensor.autotune.store.store import Store
+from mdtensor.errors import CompileError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests import children
+from tests.api.told_background import ToldBackground
+
+A, B = np.random.default_rng(0).random((2, 31, 31))
+
+
+@pytest.fixture(autouse=True)
+def _evaluating(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Engines of tests evaluate, and none knows a kernel."""
+    monkeypatch.setenv(evaluated.VARIABLE, "1")
+    for name in ("_engines", "_named"):
+        monkeypatch.setattr(registry, name, {})
+    monkeypatch.setattr(registry, "store", Store.in_memory)
+    monkeypatch.setattr(registry, "_opener", ToldBackground(lambda work: work()))
+    monkeypatch.setattr(registry, "_launches", itertools.count(1))
+    registry.forget()
+    mdt.stats(reset=True)
+    yield
+    registry.forget()
+
+
+def tiers(trace: mdt.Trace) -> list[str]:
+    return [kernel.tier for call in trace.calls for kernel in call.kernels]
+
+
+def compute(**options: object) -> np.ndarray:
+    found = mdt.einsum("ij,jk->ki", A, B, **options)
+    np.testing.assert_allclose(found, (A @ B).T, rtol=1e-12)
+    return found
+
+
+def test_a_first_call_is_evaluated_and_statistics_and_traces_say_so() -> None:
+    registry.engine_for()
+    with mdt.trace() as trace:
+        compute()
+    assert tiers(trace) == ["evaluated"]
+    assert dict(mdt.stats().evaluated) == {"float": 1}
+    assert not mdt.stats().generated
+    assert (
+        not registry.engine_for().structures[next(iter(registry.engine_for().structures))].variants
+    )
+
+
+def test_what_comes_again_gets_a_kernel_from_the_background() -> None:
+    engine = registry.engine_for()
+    compute()
+    engine.settle(600)
+    with mdt.trace() as trace:
+        compute()
+    assert tiers(trace) == ["evaluated"], "once is not again"
+    engine.settle(600)
+    with mdt.trace() as trace:
+        compute()
+    assert "evaluated" not in tiers(trace)
+    assert mdt.stats().generated["float"] == 1
+
+
+def test_other_shapes_of_a_structure_count_together() -> None:
+    engine = registry.engine_for()
+    for extent in (20, 21):
+        a = np.ones((extent, extent + 5))
+        np.testing.assert_array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
+    engine.settle(600)
+    a = np.ones((30, 33))
+    with mdt.trace() as trace:
+        np.testing.assert_array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
+    assert "evaluated" not in tiers(trace)
+
+
+def test_without_an_engine_the_background_opens_one_for_what_comes_again() -> None:
+    compute()
+    assert not registry.has_engine()
+    mdt.einsum("ij,jk->ki", A[1:], B)
+    assert not registry.has_engine()
+    registry._opener.settle(600)
+    assert registry.has_engine()
+
+
+def test_what_takes_longer_than_a_compiler_gets_a_kernel_at_once() -> None:
+    with mdt.trace() as trace:
+        mdt.reduce("i,j->", np.ones(9000), np.ones(9000), f=lambda a, b: np.exp(a * b))
+    assert "evaluated" not in tiers(trace)
+
+
+def test_several_steps_are_evaluated_one_after_the_other() -> None:
+    with mdt.trace() as trace:
+        found = mdt.softmax(A)
+    expected = np.exp(A) / np.exp(A).sum(-1, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert set(tiers(trace)) == {"evaluated"}
+
+
+def test_plans_have_kernels() -> None:
+    plan = mdt.compile("ij,jk->ki", A, B)
+    with mdt.trace() as trace:
+        np.testing.assert_allclose(plan(A, B), (A @ B).T, rtol=1e-12)
+    assert "evaluated" not in tiers(trace)
+
+
+def test_the_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(evaluated.VARIABLE, "0")
+    with mdt.trace() as trace:
+        compute()
+    assert "evaluated" not in tiers(trace)
+
+
+def test_what_is_tuned_runs_its_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = registry.engine_for()
+    with mdt.tuning("record") as seen:
+        compute()
+    assert dict(mdt.stats(reset=True).evaluated) == {"float": 1}, "recording compiles nothing"
+    [item] = seen
+    monkeypatch.setattr(engine, "winner", lambda problem: 1)
+    assert engine.evaluated(item.md_hom) is None
+    assert engine.evaluated(item.md_hom, use_store=False) is not None
+
+
+def test_a_compiler_that_refuses_leaves_calls_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = registry.engine_for()
+
+    def refuse(*given: object, **options: object) -> None:
+        raise CompileError("refused")
+
+    monkeypatch.setattr(engine.tiers, "add", refuse)
+    for _ in range(2):
+        compute()
+    with pytest.raises(CompileError):
+        engine.settle(600)  # which the thread of the background reports
+    compute()
+    assert dict(mdt.stats().evaluated) == {"float": 3}
+
+
+def test_what_has_come_to_nothing_is_asked_for_again() -> None:
+    asked = list[int]()
+    specs = TensorSpec.of((4, 4)), TensorSpec.of((4, 4))
+    found = evaluated.evaluated(md_hom_from_einsum("ij,jk->ik", specs), lambda: asked.append(1))
+    assert found is not None
+    run, result = found.program.launcher(), np.empty((4, 4), np.float32)
+    told = [len(asked) for _ in range(9) if run(*np.ones((2, 4, 4), np.float32), result) is None]
+    assert told == [0, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
+@pytest.mark.process
+def test_a_first_call_loads_no_compiler_and_opens_no_store(tmp_path: Path) -> None:
+    program = (
+        "import sys, numpy, mdtensor; a = numpy.ones((5, 5));"
+        " print(mdtensor.einsum('ij,jk->ik', a, a).sum());"
+        " print([name for name in ('llvmlite', 'sqlite3', 'pyopencl') if name in sys.modules])"
+    )
+    environment = {evaluated.VARIABLE: "1", "MDTENSOR_CACHE_DIR": str(tmp_path / "none")}
+    assert children.run("-c", program, env=environment).out == "125.0\n[]\n"

@@ -1,0 +1,77 @@
+"""Evaluations: what NumPy's functions make of an `md_hom` is what the oracle says."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from mdtensor.api.arrays.operands import spec_of
+from mdtensor.evaluator import evaluation
+from mdtensor.evaluator.evaluation import Evaluation
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.reference import run
+from mdtensor.translate.rewrites.stages import Stage
+from tests.lower.fuzz import check_program, random_einsum_case
+from tests.lower.md_hom_cases import StagedRun
+from tests.lower.random_md_homs import random_md_hom
+
+CASES = int(os.environ.get("MDTENSOR_TEST_KERNELS", "60"))
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_random_md_homs_are_what_the_oracle_says(seed: int) -> None:
+    given = random_md_hom(random.Random(f"evaluated {seed}"))
+    whole = Stage(given.md_hom, tuple(range(len(given.md_hom.inputs))))
+    StagedRun(given, [whole], seed).check(0, Evaluation(given.md_hom))
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_random_einsums_are_what_the_oracle_says(seed: int) -> None:
+    einsum = random_einsum_case(f"{seed}/cpu/{seed}").einsum
+    check_program(Evaluation(einsum.md_hom()), einsum, seed)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_parts_are_what_the_whole_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "POINTS", 50)
+    monkeypatch.setattr(evaluation, "ELEMENTS", 50)
+    given = random_md_hom(random.Random(f"in parts {seed}"))
+    whole = Stage(given.md_hom, tuple(range(len(given.md_hom.inputs))))
+    StagedRun(given, [whole], seed).check(0, Evaluation(given.md_hom))
+    einsum = random_einsum_case(f"{seed}/cpu/{seed}").einsum
+    check_program(Evaluation(einsum.md_hom()), einsum, seed)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ij,jk->ik", ((300, 200), (200, 100))),
+        ("bhqd,bhkd->bhqk", ((2, 3, 50, 16), (2, 3, 60, 16))),
+        ("n h+r w+s c, k r s c -> n h w k", ((2, 20, 20, 8), (16, 3, 3, 8))),
+        ("ij,jk,kl->il", ((30, 20), (20, 40), (40, 5))),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "f2", "i4"])
+def test_sums_of_products_are_right(
+    text: str, shapes: tuple[tuple[int, ...], ...], dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-3, 4, shape).astype(dtype) for shape in shapes]
+    md_hom = md_hom_from_einsum(text, tuple(map(spec_of, arrays)))
+    [expected] = run(md_hom, arrays)
+    found = np.full(expected.shape, 7, md_hom.outputs[0].spec.dtype)
+    Evaluation(md_hom)(*arrays, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype == "f2" else 1e-6)
+
+
+def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long() -> None:
+    def seconds(text: str, *shapes: tuple[int, ...]) -> float:
+        return Evaluation(md_hom_from_einsum(text, tuple(map(TensorSpec.of, shapes)))).seconds
+
+    assert seconds("ij,jk->ik", (64, 64), (64, 64)) < 1e-3
+    assert seconds("ij,jk->ik", (4096, 4096), (4096, 4096)) > 1
+    assert seconds("ij->ij", (10000, 10000)) > 0.05
