@@ -134,7 +134,7 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     ("where", "name"),
     [
         pytest.param(
-            "mdtensor.api.engine.registry",
+            "mdtensor.backends.select",
             "open_device",
             id="while another thread opens the device",
         ),

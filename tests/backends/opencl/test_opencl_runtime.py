@@ -19,8 +19,9 @@ LIST = (
 
 
 def python(program: str, code: int = 0, **environment: str) -> children.Ended:
-    """Runs a program in a process that has no variables but these, and PATH."""
-    variables = dict.fromkeys(os.environ, "") | {"PATH": os.environ["PATH"]} | environment
+    """Runs a program in a process that has no variables but these, and PATH; by kernels."""
+    given = {"PATH": os.environ["PATH"], "MDTENSOR_TIER0": "0"} | environment
+    variables = dict.fromkeys(os.environ, "") | given
     return children.run("-c", program, code=code, env=variables)
 
 
@@ -149,7 +150,7 @@ def test_without_implementations_the_error_says_what_to_install(tmp_path, bundle
     assert "NoDeviceError: no OpenCL device on this machine" in said
     assert said.splitlines()[-1].strip() == (
         f"hint: OpenCL's loader looks in OCL_ICD_VENDORS, {vendors}, and nowhere else: unset that"
-        " variable; if there is still none, pip install 'mdtensor[cpu]' brings PyOpenCL and, on"
+        " variable; if there is still none, pip install 'mdtensor[opencl]' brings PyOpenCL and, on"
         " x86-64, an OpenCL runtime"
     )
 
