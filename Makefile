@@ -1,11 +1,11 @@
 # `make` lists the tasks. Each one sets up .venv by itself; all that it needs is Python 3.11 or newer.
-# PYTHON=python3.12 and EXTRAS=cpu,test,check,demo,cuda13 change what `make clean venv` sets up,
+# PYTHON=python3.12 and EXTRAS=opencl,test,check,demo,cuda13 change what `make clean venv` sets up,
 # ARGS="…" goes to the tool behind a task, JOBS=4 to the tests.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS ?= cpu,test,check,demo
+EXTRAS ?= opencl,test,check,demo
 ARGS ?=
 # Processes that share the tests. Each compiles, and computes with as many threads as there are cores.
 JOBS ?= 2

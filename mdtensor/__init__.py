@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mdtensor.api.arrays.ragged import Ragged, ragged
     from mdtensor.api.calls.call_trace import trace
     from mdtensor.api.calls.statistics import stats
-    from mdtensor.api.devices import device, devices
+    from mdtensor.api.devices import device, devices, threads
     from mdtensor.api.frontends.axes.axis_reductions import (
         argmax,
         argmin,
@@ -117,6 +117,7 @@ __all__ = [
     "stream",
     "sum",
     "tensordot",
+    "threads",
     "trace",
     "tune",
     "tuner",
@@ -181,6 +182,7 @@ _HOMES = {
     "stream": "api.streaming.stream_plan",
     "sum": "api.frontends.axes.axis_reductions",
     "tensordot": "api.frontends.einsum.tensordot",
+    "threads": "api.devices",
     "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
     "tuner": "tuner",

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from mdtensor.api.engine import registry
+from mdtensor.backends.host import thread_count
 from mdtensor.backends.select import found_devices
-from mdtensor.errors import DTypeError, shown
+from mdtensor.errors import ArgumentError, DTypeError, count_of, shown
+from mdtensor.options import whole
 from mdtensor.specs import Target
 
 # "all", names as `devices` has them, or names with the weights of their shares.
@@ -23,6 +25,47 @@ def devices() -> list[str]:
     True
     """
     return [found.name for found in found_devices()]
+
+
+class ThreadLimit:
+    """A limit of `threads`, which a `with` statement takes back at its end."""
+
+    def __init__(self, most: int, before: int) -> None:
+        self.most = most
+        self._before = before
+
+    def __enter__(self) -> ThreadLimit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        thread_count.set_limit(self._before)
+
+    def __repr__(self) -> str:
+        return f"at most {count_of(self.most, 'thread', 'threads')}"
+
+
+def threads(most: int | None) -> ThreadLimit:
+    """Lets kernels on LLVM's device run on so many threads at most, the caller's included.
+
+    It holds for all launches of the process from now on, or until the end of a `with` statement;
+    None for all threads that there are. Programs that compute in several processes or threads of
+    their own, as those of Dask and joblib do, share processors so. How many there are,
+    `OMP_NUM_THREADS`, the affinity and the control group's quota say, as they were before the first
+    call. Other devices, and what NumPy computes, have settings of their own.
+
+    Raises ArgumentError for 0 and less, DTypeError for what is no whole number.
+
+    >>> import numpy as np
+    >>> import mdtensor as mdt
+    >>> with mdt.threads(1):
+    ...     total = mdt.einsum("i,i->", np.ones(1000), np.ones(1000))
+    """
+    given = thread_count.ALL if most is None else whole("most", most)
+    if given < 1:
+        raise ArgumentError(f"{given} is no number of threads", hint="1 or more, or None for all")
+    before = thread_count.limit()
+    thread_count.set_limit(min(given, thread_count.ALL))
+    return ThreadLimit(thread_count.limit(), before)
 
 
 def device(name: str | None = None) -> Target:

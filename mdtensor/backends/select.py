@@ -108,6 +108,8 @@ def _not_called(
         hint = f"name a part of one of these, by mdtensor.device(…), --device or {VARIABLE}"
     else:
         hint = _hint_for_numpy()
+    if hint.startswith("CUDA"):
+        reasons = ()  # which are why another library found none
     called = f" is called {wanted!r}" if wanted else ""
     return NoDeviceError(
         f"no device for {arrays} arrays{called}",

@@ -10,10 +10,11 @@ from mdtensor.api.engine import registry
 from mdtensor.api.tuning import bench_worker
 from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
+from mdtensor.backends.host import thread_count
 from mdtensor.backends.llvm import presence
 from mdtensor.backends.protocol import Device
 from mdtensor.backends.select import Found, open_device
-from mdtensor.errors import NoDeviceError
+from mdtensor.errors import ArgumentError, DTypeError, NoDeviceError
 from tests import children
 
 pytestmark = pytest.mark.usefixtures("device_chosen_here")
@@ -91,18 +92,22 @@ def test_where_opencl_is_missing_the_extra_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(select, "_opencl_devices", missing)
     with pytest.raises(NoDeviceError, match="no device for numpy arrays is called 'opencl'") as at:
         open_device("opencl")
-    assert "pip install 'mdtensor[cpu]' brings PyOpenCL" in (at.value.hint or "")
+    assert "pip install 'mdtensor[opencl]' brings PyOpenCL" in (at.value.hint or "")
     assert at.value.notes[0] == "PyOpenCL cannot be imported"
     assert is_by_llvm(open_device())
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_where_a_gpu_is_named_for_arrays_of_numpy_its_extra_is(name: str) -> None:
+def test_where_a_gpu_is_named_for_arrays_of_numpy_its_extra_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "_opencl_devices", missing)
     with pytest.raises(NoDeviceError, match=f"no device for numpy arrays is called '{name}'") as at:
         open_device(name)
     assert (at.value.hint or "").startswith(
         "CUDA devices compute with CuPy's arrays; pip install 'mdtensor[cuda12]'"
     )
+    assert all(note.startswith("available: ") for note in at.value.notes)
 
 
 def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,3 +152,22 @@ def test_what_measures_makes_its_device_the_current_one(monkeypatch: pytest.Monk
     bench_worker.open_bench({"device": name_of(1), "arrays": "cupy"})
     assert asked == [("CUDA 1:", "cupy")]
     assert device.used == 1
+
+
+def test_a_limit_of_threads_ends_with_its_block() -> None:
+    a = np.arange(10000.0)
+    with mdt.threads(1) as limit:
+        assert (limit.most, thread_count.limit()) == (1, 1)
+        with mdt.threads(None):
+            assert thread_count.limit() == thread_count.ALL
+        assert thread_count.limit() == 1
+        np.testing.assert_allclose(mdt.einsum("i,i->", a, a), a @ a, rtol=1e-13)
+    assert thread_count.limit() == thread_count.ALL
+    assert repr(limit) == "at most 1 thread"
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, "2"])
+def test_what_is_no_number_of_threads_is_refused(most: object) -> None:
+    with pytest.raises((ArgumentError, DTypeError), match=r"is no number of threads|not a whole"):
+        mdt.threads(most)  # type: ignore[arg-type]
+    assert thread_count.limit() == thread_count.ALL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mdtensor.backends.host.hardware import core_count
@@ -15,6 +15,30 @@ _CGROUP = Path("/sys/fs/cgroup")
 def thread_count() -> int:
     """Threads for kernels, as affinity, control group and OMP_NUM_THREADS allow; at least 1."""
     return int(min(core_count(), _asked_for(os.environ), _granted(_CGROUP)))
+
+
+ALL = 2**31 - 1
+_limit = ALL
+_listeners: list[Callable[[int], object]] = []
+
+
+def limit() -> int:
+    """The most threads that a launch may have; ALL where that is not limited."""
+    return _limit
+
+
+def set_limit(most: int) -> None:
+    """Lets later launches have so many threads at most."""
+    global _limit
+    _limit = most
+    for listener in _listeners:
+        listener(most)
+
+
+def when_limited(listener: Callable[[int], object]) -> None:
+    """Registers what is given the limit, now and when it changes."""
+    _listeners.append(listener)
+    listener(_limit)
 
 
 def _asked_for(environment: Mapping[str, str]) -> float:

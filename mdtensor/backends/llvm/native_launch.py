@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.backends.host import openmp_team
+from mdtensor.backends.host import openmp_team, thread_count
 from mdtensor.backends.llvm.thread_pool import thread_pool_ir
 
 _FASTCALL = 0x80  # METH_FASTCALL of Python's C-API
@@ -48,12 +48,13 @@ class NativeLaunch:
     """
 
     def __init__(self, addresses: Sequence[int], library: Any) -> None:
-        launch, join, forget, end = addresses
+        launch, limit, join, forget, end = addresses
         self._library = library
         self._method = _MethodDef(b"launch", launch, _FASTCALL, None)
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
+        self._limit = ctypes.CFUNCTYPE(None, ctypes.c_int64)(limit)
         self._join = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(join)
         self._forget = ctypes.CFUNCTYPE(None)(forget)
         self._end = ctypes.CFUNCTYPE(None)(end)
@@ -62,6 +63,7 @@ class NativeLaunch:
         os.register_at_fork(after_in_child=self._forget_threads)
         atexit.register(self._end_threads)
         openmp_team.when_shared(self.join_team)
+        thread_count.when_limited(self._limit)
 
     def join_team(self, function: int) -> None:
         """Runs kernels on the threads of an OpenMP runtime, whose GOMP_parallel lies there.
@@ -102,7 +104,7 @@ class NativeLaunch:
         return self._new(ctypes.addressof(self._method), record, None)
 
 
-NAMES = ("launch", "join_team", "forget_threads", "end_threads")
+NAMES = ("launch", "limit_threads", "join_team", "forget_threads", "end_threads")
 
 
 def runtime_ir(threads: int) -> str:

@@ -35,9 +35,9 @@ def thread_pool_ir(threads: int, machine: str = "") -> str:
     `machine` is a processor's architecture, this one's if it is not given; the operating system is
     this one's.
 
-    `run_in_parallel(kernel, arguments, sizes, groups)`, `join_team(function)` with the address of
-    GOMP_parallel or null, `forget_threads()` for the child of a fork, and `end_threads()`, after
-    which callers run everything themselves.
+    `run_in_parallel(kernel, arguments, sizes, groups)`, `limit_threads(most)` for later launches,
+    `join_team(function)` with the address of GOMP_parallel or null, `forget_threads()` for the
+    child of a fork, and `end_threads()`, after which callers run everything themselves.
     """
     workers = min(threads, MOST_THREADS) - 1
     machine = machine or platform.machine()
@@ -83,6 +83,7 @@ _POOL = """
 @sleepers = internal global i32 0, align 64
 @ending = internal global i32 0, align 64
 @started = internal global i64 0, align 64
+@most_workers = internal global i64 2147483646, align 64
 @team = internal global ptr null, align 64
 @kernel = internal global ptr null, align 64
 @arguments = internal global ptr null
@@ -137,7 +138,8 @@ done:
   ret void
 }
 
-define internal ptr @worker(ptr %unused) {
+define internal ptr @worker(ptr %place) {
+  %own = ptrtoint ptr %place to i64
   call void @block_signals()
   br label %rest
 rest:
@@ -146,7 +148,7 @@ rest:
   %until = add i64 %now, %spin
   br label %look
 look:
-  %awake = call i1 @is_wanted()
+  %awake = call i1 @is_wanted(i64 %own)
   br i1 %awake, label %wanted, label %wait
 wait:
   call void @pause()
@@ -158,7 +160,7 @@ sleep:
   %before = atomicrmw add ptr @sleepers, i32 1 seq_cst
   br label %check
 check:
-  %called = call i1 @is_wanted()
+  %called = call i1 @is_wanted(i64 %own)
   br i1 %called, label %wake, label %doze
 doze:
   call i32 @pthread_cond_wait(ptr @condition, ptr @mutex)
@@ -178,10 +180,13 @@ end:
   ret ptr null
 }
 
-define internal i1 @is_wanted() {
+define internal i1 @is_wanted(i64 %own) {
   %word = load atomic i64, ptr @word seq_cst, align 8
   %left = and i64 %word, 4294967295
-  %some = icmp ne i64 %left, 0
+  %unclaimed = icmp ne i64 %left, 0
+  %most = load atomic i64, ptr @most_workers seq_cst, align 8
+  %may = icmp slt i64 %own, %most
+  %some = and i1 %unclaimed, %may
   %ending = load atomic i32, ptr @ending seq_cst, align 4
   %ends = icmp ne i32 %ending, 0
   %wanted = or i1 %some, %ends
@@ -197,7 +202,8 @@ next:
   br i1 %more, label %start, label %done
 start:
   %place = getelementptr ptr, ptr @threads, i64 %number
-  %refused = call i32 @pthread_create(ptr %place, ptr null, ptr @worker, ptr null)
+  %own = inttoptr i64 %number to ptr
+  %refused = call i32 @pthread_create(ptr %place, ptr null, ptr @worker, ptr %own)
   %failed = icmp ne i32 %refused, 0
   br i1 %failed, label %done, label %counted
 counted:
@@ -216,6 +222,10 @@ define internal void @wake_threads() {
 }
 
 define void @run_in_parallel(ptr %kernel, ptr %arguments, ptr %sizes, i64 %groups) {
+  %most_workers = load atomic i64, ptr @most_workers seq_cst, align 8
+  %none_may = icmp eq i64 %most_workers, 0
+  br i1 %none_may, label %alone, label %claim
+claim:
   %locked = cmpxchg ptr @busy, i32 0, i32 1 seq_cst seq_cst
   %won = extractvalue { i32, i1 } %locked, 1
   br i1 %won, label %begin, label %alone
@@ -250,7 +260,11 @@ publish:
   store atomic i64 %published, ptr @word seq_cst, align 8
   br i1 %own, label %share, label %together
 together:
-  call void %team(ptr @member, ptr null, i32 0, i32 0)
+  %all_may = icmp sge i64 %most_workers, 2147483646
+  %most_members = add i64 %most_workers, 1
+  %members = select i1 %all_may, i64 0, i64 %most_members
+  %said = trunc i64 %members to i32
+  call void %team(ptr @member, ptr null, i32 %said, i32 0)
   br label %wait
 share:
   %sleepers = load atomic i32, ptr @sleepers seq_cst, align 4
@@ -284,6 +298,12 @@ end:
 
 define internal void @member(ptr %unused) {
   call void @take_parts()
+  ret void
+}
+
+define void @limit_threads(i64 %most) {
+  %workers = sub i64 %most, 1
+  store atomic i64 %workers, ptr @most_workers seq_cst, align 8
   ret void
 }
 

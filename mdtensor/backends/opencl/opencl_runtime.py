@@ -29,7 +29,7 @@ from mdtensor.paths import cache_directory, check_private, private_folder, read_
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _LIBRARY, _OWN_ICD = "libintelocl.so", "mdtensor-intel.icd"
-INSTALL_HINT = "pip install 'mdtensor[cpu]' brings PyOpenCL and, on x86-64, an OpenCL runtime"
+INSTALL_HINT = "pip install 'mdtensor[opencl]' brings PyOpenCL and, on x86-64, an OpenCL runtime"
 
 
 def hint_where_none_is_found() -> str:

@@ -137,11 +137,11 @@ def test_devices_says_why_none_is_the_default(monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> None:
-        raise NoDeviceError("no device", hint="pip install 'mdtensor[cpu]'")
+        raise NoDeviceError("no device", hint="pip install 'mdtensor[opencl]'")
 
     monkeypatch.setattr(devices_command, "found_devices", nothing)
     shown = run("devices", code=1)
-    assert shown == "NoDeviceError: no device\n  hint: pip install 'mdtensor[cpu]'\n"
+    assert shown == "NoDeviceError: no device\n  hint: pip install 'mdtensor[opencl]'\n"
 
 
 def test_explain_shows_all_stages() -> None:

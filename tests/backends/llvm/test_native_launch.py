@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from mdtensor.backends.host import thread_count
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
 from mdtensor.backends.llvm.thread_pool import PARTS_PER_THREAD
@@ -30,6 +31,28 @@ next:
 work:
   %place = getelementptr i64, ptr %seen, i64 %group
   %was = atomicrmw add ptr %place, i64 1 seq_cst
+  %following = add i64 %group, 1
+  br label %next
+done:
+  ret void
+}
+"""
+
+
+# Each group writes the thread that it runs on.
+WHOSE = """
+declare i64 @pthread_self()
+define void @whose(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
+  %threads = load ptr, ptr %arguments
+  %own = call i64 @pthread_self()
+  br label %next
+next:
+  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
+  %more = icmp ult i64 %group, %end
+  br i1 %more, label %work, label %done
+work:
+  %place = getelementptr i64, ptr %threads, i64 %group
+  store i64 %own, ptr %place
   %following = add i64 %group, 1
   br label %next
 done:
@@ -265,3 +288,43 @@ def test_a_signal_that_comes_during_a_kernel_is_handled_behind_its_launch(jit):
 @pytest.mark.process
 def test_one_thread_where_openmp_has_one():
     assert run("print(mdt.device().cores)", OMP_NUM_THREADS="1") == "1\n"
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_more_threads_take_parts_than_may(jit, monkeypatch, most):
+    monkeypatch.setattr(thread_count, "_listeners", [])
+    runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(5)), NAMES))
+    (whose,), library = jit.addresses(jit.object_code(WHOSE), ["whose"])
+    launch = runtime.launcher([(whose, 1000)], 1, (0, 0, 0), (library,), inline=False)
+    try:
+        thread_count.set_limit(most)
+        found = set()
+        for _ in range(300):
+            threads = np.zeros(1000, np.int64)
+            launch(threads)
+            assert (threads != 0).all()
+            found.update(threads.tolist())
+        assert threading.get_ident() in found
+        assert len(found) <= most
+    finally:
+        thread_count.set_limit(thread_count.ALL)
+    launch(threads)
+
+
+@pytest.mark.parametrize(("most", "told"), [(2, 2), (thread_count.ALL, 0)])
+def test_a_team_is_told_how_many_may(jit, monkeypatch, most, told):
+    monkeypatch.setattr(thread_count, "_listeners", [])
+    numbers = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    def team(function, data, threads, flags):
+        numbers.append(threads)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data)
+
+    launch = made(jit, 5, 7, team=team)
+    try:
+        thread_count.set_limit(most)
+        launch(np.zeros(7, np.int64), np.zeros(1, np.int64))
+    finally:
+        thread_count.set_limit(thread_count.ALL)
+    assert numbers == [told, told]
