@@ -716,12 +716,18 @@ def _report(rng: random.Random) -> Call:
     return Call("report", mdt.report, ("report.html", work), named)
 
 
+def _limited(most: Any) -> None:
+    with mdt.threads(most):
+        pass
+
+
 def _facts(rng: random.Random) -> Call:
     name, function, args, named = rng.choice(
         [
             ("device", mdt.device, (None,), {}),
             ("devices", mdt.devices, (), {}),
             ("stats", mdt.stats, (), {"reset": False}),
+            ("threads", _limited, (rng.choice((1, 2, None)),), {}),
             ("memory", mdt.memory, (), {"free": True}),
             ("memory", mdt.memory, (), {"free": False, "bound": rng.choice(("1GB", 1 << 28))}),
         ]
