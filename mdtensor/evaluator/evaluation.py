@@ -31,6 +31,8 @@ from mdtensor.translate.views import Access
 # Elements of the arrays that a part is computed by, and of a window's copy: as many as fit in a
 # cache.
 POINTS, ELEMENTS = 1 << 16, 1 << 18
+# What a product of matrices adds up at most, whose accumulators take one term after the other.
+TERMS = 1 << 14
 # Seconds of a function of NumPy on one element, and of a call of one.
 SIMPLE, LONG, WITHOUT_LOOP, CALL = 0.8e-9, 8e-9, 150e-9, 2e-6
 # Seconds of a multiplication and addition in `matmul`, where BLAS has one for the type.
@@ -223,11 +225,13 @@ class Evaluation:
         self, part: Sequence[Range]
     ) -> tuple[Operator, Sequence[Range], Sequence[Range]] | None:
         """The halves of a part that is too large along its outermost combined dim."""
-        if not self._is_too_large(part):
+        inner = () if self._matmul is None else self._matmul.inner
+        is_long = math.prod([part[axis][1] - part[axis][0] for axis in inner]) > TERMS
+        if not is_long and not self._is_too_large(part):
             return None
         for axis, dim in enumerate(self._dims):
             low, high = part[axis]
-            if high - low > 1:
+            if high - low > 1 and (axis in inner or not is_long):
                 if not isinstance(dim.combine, Pointwise):
                     return None
                 middle = (low + high) // 2

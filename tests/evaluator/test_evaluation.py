@@ -75,3 +75,15 @@ def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long
     assert seconds("ij,jk->ik", (64, 64), (64, 64)) < 1e-3
     assert seconds("ij,jk->ik", (4096, 4096), (4096, 4096)) > 1
     assert seconds("ij->ij", (10000, 10000)) > 0.05
+
+
+@pytest.mark.parametrize("text", ["i,i->", "ij,ij->", "ij,kj->ik"])
+def test_long_sums_of_products_are_as_exact_as_pairwise_ones(text: str) -> None:
+    shape = (1 << 20,) if text == "i,i->" else (2, 1 << 19)
+    rng = np.random.default_rng(0)
+    a, b = (1000 + rng.random(shape, np.float32) for _ in range(2))
+    md_hom = md_hom_from_einsum(text, (spec_of(a), spec_of(b)))
+    expected = np.einsum(text, a.astype(np.float64), b.astype(np.float64))
+    found = np.empty(expected.shape, np.float32)
+    Evaluation(md_hom)(a, b, found)
+    np.testing.assert_allclose(found, expected, rtol=3e-7)

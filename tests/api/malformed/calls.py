@@ -727,7 +727,7 @@ def _facts(rng: random.Random) -> Call:
             ("device", mdt.device, (None,), {}),
             ("devices", mdt.devices, (), {}),
             ("stats", mdt.stats, (), {"reset": False}),
-            ("threads", _limited, (rng.choice((1, 2, None)),), {}),
+            ("threads", _limited, (2,), {}),
             ("memory", mdt.memory, (), {"free": True}),
             ("memory", mdt.memory, (), {"free": False, "bound": rng.choice(("1GB", 1 << 28))}),
         ]
