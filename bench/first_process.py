@@ -21,8 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.machine import commit, now, processor
-
 Arrays = Callable[..., Any]  # random float32 of a shape
 # From NumPy, mdtensor and what makes arrays to a call.
 CASES: dict[str, Callable[[Any, Any, Arrays], Any]] = {
@@ -85,6 +83,8 @@ def main() -> None:
     if options.case:
         print(json.dumps(measured(options.case)))
         return
+    from bench.machine import commit, now, processor  # which loads NumPy
+
     kept = "cache of an earlier process" if options.kept else "empty cache"
     lines = [f"{now()}, commit {commit()}, {processor()}, {kept}, {options.turns} processes each"]
     head = "".join(f"{name:>{w}}" for name, w in zip(COLUMNS, WIDTHS, strict=True))

@@ -22,8 +22,8 @@ from pathlib import Path
 for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
     os.environ.pop(variable, None)
 
-# What tests of kernels compute is computed by kernels; tests of the evaluator ask for it, and this
-# variable has all results evaluated that have no kernel.
+# What tests of kernels compute is computed by kernels; tests of the evaluator ask for it, and by
+# this variable the pages' examples do, which show what users see.
 os.environ["MDTENSOR_TIER0"] = os.environ.get("MDTENSOR_TEST_TIER0", "0")
 
 import hypothesis  # noqa: E402

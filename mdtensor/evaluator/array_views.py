@@ -58,8 +58,8 @@ def array_view(access: Access, dims: Sequence[Dim]) -> ArrayView:
     )
 
 
-def read(view: np.ndarray) -> np.ndarray:
-    """The elements of a view; bytes of conditions are 0 and 1, whatever other than 0 they were."""
+def loaded(view: np.ndarray) -> np.ndarray:
+    """The elements of a view; bytes of booleans become 0 and 1, whatever but 0 they were."""
     return view.view(np.uint8) != 0 if view.dtype == np.bool_ else view
 
 

@@ -1,4 +1,4 @@
-"""Evaluations: an `md_hom` as a sequence of NumPy's functions on parts that fit in a cache.
+"""The evaluator: an `md_hom` interpreted by NumPy's functions on whole arrays, tile by tile.
 
 What runs once need not wait for a compiler. An evaluation follows from the `md_hom` alone: its
 accesses are strided views, its scalar function is NumPy's functions on whole arrays, in the types
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dataclass import dataclass
-from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, read
+from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, loaded
 from mdtensor.evaluator.batched_matmul import batched_matmul_of, held
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Concat, Operator, Pointwise
@@ -78,7 +78,7 @@ class _Typed:
 
 
 class Evaluation:
-    """A program that computes an `md_hom` by NumPy; `seconds` is about what a call takes."""
+    """A program that interprets an `md_hom` by NumPy; `seconds` estimates what a launch takes."""
 
     def __init__(self, md_hom: MDHom) -> None:
         self._md_hom = md_hom
@@ -152,9 +152,9 @@ class Evaluation:
         for view, access in zip(views, self._md_hom.inp_view, strict=True):
             if view is None:
                 values = _valued(elements, indices)
-                elements.append(read(gathered(inputs[access.buffer], access, indices, values)))
+                elements.append(loaded(gathered(inputs[access.buffer], access, indices, values)))
             else:
-                elements.append(read(cut(view, part)))
+                elements.append(loaded(cut(view, part)))
         found = evaluated(self._md_hom.scalar.results, elements, indices, types=held)
         results = [np.asarray(result) for result in found]
         if self._combinations:
@@ -171,7 +171,7 @@ class Evaluation:
         kept = self._kept_part(part)
         pairs = zip(self._after, epilogue.view, strict=True)
         views = [cut(view.of(inputs[a.buffer]), kept) for view, a in pairs if view is not None]
-        given = [*results, *map(read, views)]
+        given = [*results, *map(loaded, views)]
         indices = self._indices(kept)
         found = evaluated(epilogue.function.results, given, indices, types=held)
         return [np.asarray(value) for value in found]

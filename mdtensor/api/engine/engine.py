@@ -17,12 +17,7 @@ from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
 from mdtensor.api.engine.fused_calls import Joined
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.api.engine.gpu_tier import GpuPolicy
-from mdtensor.api.engine.kernel_choice import (
-    Choice,
-    Structures,
-    source_of,
-    specialised,
-)
+from mdtensor.api.engine.kernel_choice import Choice, Structures, source_of, specialised
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.stored_schedules import Neighbour
 from mdtensor.api.engine.tiers import Tiers
@@ -101,12 +96,18 @@ class Engine:
             self.tiers.keep(md_hom, choice, generation, use_store=use_store)
         return choice
 
-    def evaluated(self, md_hom: MDHom, *, use_store: bool = True) -> Evaluated | None:
-        """What computes an `md_hom` by NumPy, where that is done before a kernel is compiled.
+    def serving(self, md_hom: MDHom, *, use_store: bool = True) -> Choice | Evaluated:
+        """What computes an `md_hom` for a call: its kernel, or NumPy until there is one.
 
-        None where there is a kernel, or NumPy would take longer than it. The background compiles
-        the structure's first kernel once it comes again.
+        It is evaluated where that is done before a kernel is compiled. The background compiles the
+        structure's first kernel once it comes again.
         """
+        choice = self.tiers.known(md_hom, use_store=use_store)
+        found = self._evaluated(md_hom, use_store=use_store) if choice is None else choice
+        return found or self.chosen(md_hom, use_store=use_store)
+
+    def _evaluated(self, md_hom: MDHom, *, use_store: bool) -> Evaluated | None:
+        """What evaluates an `md_hom`; None where there is a kernel, or one is compiled sooner."""
         if not self._evaluates:
             return None
         problem = self.problem_of(md_hom)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mdtensor.backends.protocol import Program
 
 VARIABLE = "MDTENSOR_TIER0"
-# Seconds that a structure's first kernel takes to be chosen, lowered and compiled, about.
+# Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least.
 COMPILING = 0.06
 
 

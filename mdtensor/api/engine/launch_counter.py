@@ -57,7 +57,7 @@ class Counted:
 
 
 class Repeated(Counted):
-    """A program that tells by its second launch, and by each of which the number doubled since.
+    """A counted program that calls `tell` at launch 2, 4, 8 and so on, by given `numbers`.
 
     So what was told and came to nothing is told again.
     """

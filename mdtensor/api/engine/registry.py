@@ -166,34 +166,28 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
 
 
 def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
-    """What computes an `md_hom` for a call that shall not wait: its kernel, else the evaluator."""
-    if arrays == "numpy" and tuning_mode.current_mode() != "tune":
+    """What computes an `md_hom` for a call: the kernel of its device, or NumPy until there is one.
+
+    A first call needs no engine, unless something was tuned; the background opens one for others.
+    """
+    if arrays != "numpy" or tuning_mode.current_mode() == "tune":
+        return choice_for(md_hom, arrays)
+    use_store = tuning_mode.uses_store()
+    found = None
+    if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
-            found = _evaluated(md_hom)
-        if found is not None:
-            ran(found)
-            return found
-    return choice_for(md_hom, arrays)
+            found = evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
+    if found is None:
+        engine = engine_for(arrays)
+        with stage("choose"):
+            found = engine.serving(md_hom, use_store=use_store)
+    ran(found)
+    return found if isinstance(found, Evaluated) else tuning_mode.watched(engine_for(), found)
 
 
 # Launches without an engine, of which no two threads get the same one.
 _launches = count(1)
 _opener = Background[Callable[[], None]](lambda work: work())
-
-
-def _evaluated(md_hom: MDHom) -> Evaluated | None:
-    """What evaluates an `md_hom`, where it has no kernel and NumPy computes it sooner.
-
-    A first call needs no engine, unless something was tuned; the background opens one for others.
-    """
-    use_store = tuning_mode.uses_store()
-    engine = _engines.get("numpy")
-    if engine is not None:
-        known = engine.tiers.known(md_hom, use_store=use_store)
-        return engine.evaluated(md_hom, use_store=use_store) if known is None else None
-    if not _does_without() or (use_store and _may_have_winners()):
-        return None
-    return evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
 
 
 def _may_have_winners() -> bool:

@@ -272,13 +272,13 @@ def test_a_better_kernel_is_taken_by_the_next_call(monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         mdt.reduce("ij->i", a, combine="min")
     asked: list[Any] = []
-    choice_for = registry.choice_for
+    serving = registry.serving
 
     def counted(md_hom: Any, arrays: str = "numpy") -> Any:
         asked.append(md_hom)
-        return choice_for(md_hom, arrays)
+        return serving(md_hom, arrays)
 
-    monkeypatch.setattr(registry, "choice_for", counted)
+    monkeypatch.setattr(registry, "serving", counted)
     mdt.reduce("ij->i", a, combine="min")
     assert not asked
     registry.forget()

@@ -128,8 +128,10 @@ def test_what_is_tuned_runs_its_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dict(mdt.stats(reset=True).evaluated) == {"float": 1}, "recording compiles nothing"
     [item] = seen
     monkeypatch.setattr(engine, "winner", lambda problem: 1)
-    assert engine.evaluated(item.md_hom) is None
-    assert engine.evaluated(item.md_hom, use_store=False) is not None
+    kernel = object()
+    monkeypatch.setattr(engine, "chosen", lambda md_hom, *, use_store: kernel)
+    assert engine.serving(item.md_hom) is kernel
+    assert isinstance(engine.serving(item.md_hom, use_store=False), evaluated.Evaluated)
 
 
 def test_a_compiler_that_refuses_leaves_calls_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,49 +16,47 @@ from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
 from mdtensor.backends.llvm.thread_pool import PARTS_PER_THREAD
 from tests import children
 
+
+def kernel(name: str, begin: str, work: str, declared: str = "") -> str:
+    """A kernel that does `work` for each %group of a part, after what it does to `begin`."""
+    return f"""
+{declared}
+define void @{name}(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {{
+  %array = load ptr, ptr %arguments
+  {begin}
+  br label %next
+next:
+  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
+  %more = icmp ult i64 %group, %end
+  br i1 %more, label %work, label %done
+work:
+  %place = getelementptr i64, ptr %array, i64 %group
+  {work}
+  %following = add i64 %group, 1
+  br label %next
+done:
+  ret void
+}}
+"""
+
+
 # Each group counts how often it ran, and a word of its own begins a part's.
-COUNT = """
-define void @count(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
-  %seen = load ptr, ptr %arguments
+COUNT = kernel(
+    "count",
+    """
   %parts_at = getelementptr ptr, ptr %arguments, i64 1
   %parts = load ptr, ptr %parts_at
   %before = atomicrmw add ptr %parts, i64 1 seq_cst
-  br label %next
-next:
-  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
-  %more = icmp ult i64 %group, %end
-  br i1 %more, label %work, label %done
-work:
-  %place = getelementptr i64, ptr %seen, i64 %group
-  %was = atomicrmw add ptr %place, i64 1 seq_cst
-  %following = add i64 %group, 1
-  br label %next
-done:
-  ret void
-}
-"""
-
-
+""",
+    "%was = atomicrmw add ptr %place, i64 1 seq_cst",
+)
 # Each group writes the thread that it runs on.
-WHOSE = """
-declare i64 @pthread_self()
-define void @whose(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
-  %threads = load ptr, ptr %arguments
-  %own = call i64 @pthread_self()
-  br label %next
-next:
-  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
-  %more = icmp ult i64 %group, %end
-  br i1 %more, label %work, label %done
-work:
-  %place = getelementptr i64, ptr %threads, i64 %group
-  store i64 %own, ptr %place
-  %following = add i64 %group, 1
-  br label %next
-done:
-  ret void
-}
-"""
+WHOSE = kernel(
+    "whose",
+    "%own = call i64 @pthread_self()",
+    "store i64 %own, ptr %place",
+    "declare i64 @pthread_self()",
+)
 
 
 @pytest.fixture(scope="module")
