@@ -173,16 +173,17 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     if arrays != "numpy" or tuning_mode.current_mode() == "tune":
         return choice_for(md_hom, arrays)
     use_store = tuning_mode.uses_store()
-    found = None
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
             found = evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
-    if found is None:
-        engine = engine_for(arrays)
-        with stage("choose"):
-            found = engine.serving(md_hom, use_store=use_store)
-    ran(found)
-    return found if isinstance(found, Evaluated) else tuning_mode.watched(engine_for(), found)
+        if found is not None:
+            ran(found)
+            return found
+    engine = engine_for(arrays)
+    with stage("choose"):
+        served = engine.serving(md_hom, use_store=use_store)
+    ran(served)
+    return served if isinstance(served, Evaluated) else tuning_mode.watched(engine, served)
 
 
 # Launches without an engine, of which no two threads get the same one.
