@@ -29,6 +29,8 @@ os.environ["MDTENSOR_TIER0"] = os.environ.get("MDTENSOR_TEST_TIER0", "0")
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
+from tests.children import heed_interrupts  # noqa: E402
+
 GOLDEN = Path(__file__).parent / "golden"
 
 # A machine that is busy for a moment draws slowly.
@@ -76,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    heed_interrupts()
     spreads = config.getoption("numprocesses", None)  # to workers of xdist, each with its own
     if spreads or "MDTENSOR_CACHE_DIR" in os.environ:
         return

@@ -93,6 +93,7 @@ def _met(
     # What a destructor raises, Python tells and drops; a file may stay open that was just opened.
     lost_here = KeyboardInterrupt, ResourceWarning
     sys.unraisablehook = lambda lost: lost.exc_type in lost_here or told(lost)
+    sys._getframe().f_trace_opcodes = True  # or Python 3.12 tells no tracer of opcodes
     sys.settrace(trace)
     try:
         with no_collections():

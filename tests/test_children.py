@@ -56,3 +56,12 @@ def test_a_child_that_is_left_is_killed() -> None:
     assert child.returncode == -9
     with started("-c", "pass") as child:
         assert finished(child).code == 0
+
+
+def test_interrupts_are_heeded_in_what_began_without_them() -> None:
+    ignores = "import signal, subprocess, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    inner = "import signal; signal.raise_signal(signal.SIGINT)"
+    runs = f"sys.exit(subprocess.run([sys.executable, '-c', {inner!r}]).returncode != 0)"
+    assert run("-c", f"{ignores}{runs}", code=0).err == ""
+    heeds = "from tests.children import heed_interrupts; heed_interrupts()\n"
+    assert "KeyboardInterrupt" in run("-c", f"{ignores}{heeds}{runs}", code=1).err

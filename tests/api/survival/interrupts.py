@@ -171,6 +171,7 @@ def main(name: str, tries: int, begin: int = 0) -> None:
 
     if apart:
         found = _forked(lambda: [lines_met(work, *_FILES)])
+        assert int(found), "no lines are met"
         shows("lines", found)
         for place in places(int(found), tries)[begin:]:
             shows(place, end="\t")
@@ -180,6 +181,7 @@ def main(name: str, tries: int, begin: int = 0) -> None:
     for _ in range(1 if work is search else 4):
         work()
     found = lines_met(work, *_FILES)
+    assert found, "no lines are met"
     shows("lines", found)
     show_all(places(found, tries)[begin:])
 
