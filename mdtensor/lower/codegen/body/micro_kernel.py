@@ -8,6 +8,7 @@ from mdtensor.lower.codegen.base.frame import Frame, Tile, single_accumulators
 from mdtensor.lower.codegen.base.stream_pointers import bases
 from mdtensor.lower.codegen.base.tuple_variables import lets
 from mdtensor.lower.codegen.base.value_from_expr import identity_of
+from mdtensor.lower.codegen.body.blocked_sums import blocked_sums
 from mdtensor.lower.codegen.body.reduction_loops import combining_loops
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.statements import Statement
@@ -27,7 +28,12 @@ def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
     for refs in accumulators:
         statements += lets(refs, neutral, mutable=True)
 
+    sums = blocked_sums(frame, tile, accumulators)
+
     def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return Body(frame, tile, counts, "p", lanes).with_reduction()
 
-    return [*statements, *combining_loops(frame, tile, combine)]
+    if sums is None:
+        return [*statements, *combining_loops(frame, tile, combine)]
+    loops = combining_loops(frame, tile, combine, sums)
+    return [*statements, *sums.declarations(), *loops, *sums.finished()]

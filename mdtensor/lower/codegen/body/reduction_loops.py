@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mdtensor.lower.codegen.base.frame import Frame, Tile, has_singles
 from mdtensor.lower.codegen.base.stream_pointers import stream_pointers
+from mdtensor.lower.codegen.body.blocked_sums import BlockedSums
 from mdtensor.lower.codegen.body.data_ranges import Ranges, ranges_of
-from mdtensor.lower.ir.index import as_index, name
-from mdtensor.lower.ir.statements import LetIndex, Loop, Statement
+from mdtensor.lower.ir.index import Index, as_index, name
+from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement
 
 # What is done at a point of the loops over combined dims: from unrolled counts and `Body.lanes`.
 AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
 
 
-def combining_loops(frame: Frame, tile: Tile, at_point: AtPoint) -> list[Statement]:
+def combining_loops(
+    frame: Frame, tile: Tile, at_point: AtPoint, sums: BlockedSums | None = None
+) -> list[Statement]:
     """The loops over combined dims, inside them the pointers of the streams, then `at_point`.
 
-    The points of the tile have all ranges in common that arrays tell.
+    The points of the tile have all ranges in common that arrays tell. Accumulators are added to
+    their totals behind each block of `sums`.
     """
     ranges = ranges_of(frame, tile)
-    return [*ranges.statements, *_combining_loops(frame, ranges, at_point, 0, {}, None)]
+    return [*ranges.statements, *_combining_loops(frame, ranges, at_point, sums, 0, {}, None)]
 
 
 def _combining_loops(
     frame: Frame,
     ranges: Ranges,
     at_point: AtPoint,
+    sums: BlockedSums | None,
     level: int,
     counts: Mapping[int, int],
     lanes: str | None,
@@ -44,7 +50,7 @@ def _combining_loops(
 
     def inner(count: int, mode: str | None = lanes) -> tuple[Statement, ...]:
         inside = {**counts, d: count}
-        return tuple(_combining_loops(frame, ranges, at_point, level + 1, inside, mode))
+        return tuple(_combining_loops(frame, ranges, at_point, sums, level + 1, inside, mode))
 
     is_lane = d == frame.schedule.lane
     count, mode = tiling.register, "vectors" if is_lane else lanes
@@ -52,7 +58,37 @@ def _combining_loops(
     loops: list[Statement] = [LetIndex(var, start, mutable=True)]
     # With threads, a whole register tile must fit, not a whole block of all threads.
     stop = end + (tiling.block - tiling.register)
-    loops.append(Loop(var, None, stop, block, inner(count, mode)))
+    whole = Loop(var, None, stop, block, inner(count, mode))
+    if sums is None or level < len(order) - 1:
+        return [*loops, whole, *_remainders(frame, d, end, remainder, inner)]
+    loops += _in_blocks(whole, tiling.var("c"), start, sums)
+    loops += _remainders(frame, d, end, remainder, inner)
+    return [*loops, *sums.flush_when_due(start - end)] if sums.nested else loops
+
+
+def _in_blocks(whole: Loop, chunk: str, start: Index, sums: BlockedSums) -> list[Statement]:
+    """The innermost loop in blocks of steps, between which the accumulators begin again."""
+    until = f"{chunk}_until"
+    step = as_index(sums.elements)
+    more = If(name(until) + whole.step, "<=", whole.stop, tuple(sums.flush()))
+    body = (
+        LetIndex(until, IndexCalc("min", whole.stop, name(chunk) + step)),
+        replace(whole, stop=name(until)),
+        more,
+    )
+    return [Loop(chunk, start, whole.stop + step - whole.step, step, body)]
+
+
+def _remainders(
+    frame: Frame,
+    d: int,
+    end: Index,
+    remainder: int | None,
+    inner: Callable[..., tuple[Statement, ...]],
+) -> list[Statement]:
+    """The loops over what whole register tiles leave of a combined dim."""
+    tiling, loops = frame.tilings[d], list[Statement]()
+    var, is_lane = tiling.var("r"), d == frame.schedule.lane
     if remainder == 0:
         return loops
     if is_lane:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination, at_first_point
-from mdtensor.lower.codegen.base.frame import Frame, powers_of_two, tile_of
+from mdtensor.lower.codegen.base.frame import Frame, tile_of
 from mdtensor.lower.codegen.base.loop_structure import LoopStructure
 from mdtensor.lower.codegen.base.partition import cache_tiles, tiles_before
 from mdtensor.lower.codegen.body.micro_kernel import compute_tile
@@ -20,7 +20,7 @@ from mdtensor.lower.codegen.cpu.peel_rows import peeled_loops
 from mdtensor.lower.codegen.memory import stage_inputs
 from mdtensor.lower.codegen.scan.scan_tile import scan_tile
 from mdtensor.lower.ir.index import Index, as_index, name
-from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.schedule.tiling import DimTiling
 
 
@@ -136,13 +136,12 @@ def _tile_loops(
         return statements
     if register == 1:
         return statements
+    # Few bodies, each in a loop, since a first call waits for the compiler.
     width = frame.schedule.width if d == frame.schedule.lane else 1
-    if register > width > 1:
-        statements.append(Loop(var, None, end, as_index(width), inner(width)))
-    largest = width if width > 1 else 1 << (register - 1).bit_length()
-    for _, length in powers_of_two(largest - 1, largest):
-        step: Statement = Step(var, length)
-        statements.append(If(name(var) + length, "<=", end, (*inner(length), step)))
+    length = width if width < register else max(1, register // 4)
+    while length < register:
+        statements.append(Loop(var, None, end, as_index(length), inner(length)))
+        register, length = length, max(1, length // 4)
     return statements
 
 

@@ -117,7 +117,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
             o0[0] = a0_0;
             o0[1] = a1_0;
           }
-          if (r_d2 + 1 <= e_d2) {
+          for (; r_d2 < e_d2; r_d2++) {
             float* o0 = O0 + r_d2 + step0_0*r_d0;
             const long long k_d0 = (-t_d0 + r_d0) / (4);
             const long long m_d0 = remainder_of(-t_d0 + r_d0, 4);
@@ -136,7 +136,6 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
               a0_0 = (o0[0] + a0_0);
             }
             o0[0] = a0_0;
-            r_d2 += 1;
           }
         }
       }

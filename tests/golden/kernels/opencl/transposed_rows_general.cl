@@ -60,16 +60,54 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
       float4 a1_0 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
+      float4 ha1_0 = -0.0f;
+      float4 la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + ((float4)(x2) * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+          const float x2 = p0[stride0_0];
+          a1_0 = (a1_0 + ((float4)(x2) * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          const float4 ta1_0 = (a1_0 - la1_0);
+          const float4 pa1_0 = (ha1_0 + ta1_0);
+          const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+          la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+          ha1_0 = pa1_0;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+          a1_0 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        const float4 ta1_0 = (a1_0 - la1_0);
+        const float4 pa1_0 = (ha1_0 + ta1_0);
+        const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+        la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+        ha1_0 = pa1_0;
+        a0_0 = ha0_0;
+        a1_0 = ha1_0;
       }
       const float4 z0 = __builtin_shufflevector(a0_0, a1_0, 0, 4, 1, 5);
       const float4 z1 = __builtin_shufflevector(a0_0, a1_0, 2, 6, 3, 7);
@@ -78,52 +116,68 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       vstore2(z1.lo, 0, o0 + 2*step0_2);
       vstore2(z1.hi, 0, o0 + 3*step0_2);
     }
-    if (r_d2 + 2 <= e_d2) {
-      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
-      __global const float* b0 = I0 + stride0_0*r_d0;
-      __global const float* b1 = I1 + r_d2;
-      float2 a0_0 = (float2)(0.0f);
-      float2 a1_0 = (float2)(0.0f);
-      long r_d1 = t_d1;
-      #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float2 x1 = vload2(0, p1);
-        a0_0 = (a0_0 + ((float2)(x0) * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + ((float2)(x2) * x1));
-      }
-      const float2 z0 = __builtin_shufflevector(a0_0, a1_0, 0, 2);
-      const float2 z1 = __builtin_shufflevector(a0_0, a1_0, 1, 3);
-      vstore2(z0, 0, o0);
-      vstore2(z1, 0, o0 + step0_2);
-      r_d2 += 2;
-    }
-    if (r_d2 + 1 <= e_d2) {
+    #pragma clang loop vectorize(disable)
+    for (; r_d2 < e_d2; r_d2++) {
       __global float* o0 = O0 + step0_2*r_d2 + r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
+      long flushes = 0;
+      float ha0_0 = -0.0f;
+      float la0_0 = 0.0f;
+      float ha1_0 = -0.0f;
+      float la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float x1 = p1[0];
-        a0_0 = (a0_0 + (x0 * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + (x2 * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float x1 = p1[0];
+          a0_0 = (a0_0 + (x0 * x1));
+          const float x2 = p0[stride0_0];
+          a1_0 = (a1_0 + (x2 * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float ta0_0 = (a0_0 - la0_0);
+          const float pa0_0 = (ha0_0 + ta0_0);
+          const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+          ha0_0 = pa0_0;
+          const float ta1_0 = (a1_0 - la1_0);
+          const float pa1_0 = (ha1_0 + ta1_0);
+          const float qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+          la1_0 = (((qa1_0 - qa1_0) == 0.0f) ? qa1_0 : 0.0f);
+          ha1_0 = pa1_0;
+          flushes += 1;
+          a0_0 = 0.0f;
+          a1_0 = 0.0f;
+        }
+      }
+      if (0 < flushes) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        const float ta1_0 = (a1_0 - la1_0);
+        const float pa1_0 = (ha1_0 + ta1_0);
+        const float qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+        la1_0 = (((qa1_0 - qa1_0) == 0.0f) ? qa1_0 : 0.0f);
+        ha1_0 = pa1_0;
+        a0_0 = ha0_0;
+        a1_0 = ha1_0;
       }
       o0[0] = a0_0;
       o0[1] = a1_0;
-      r_d2 += 1;
     }
   }
-  if (r_d0 + 1 <= e_d0) {
+  #pragma clang loop vectorize(disable)
+  for (; r_d0 < e_d0; r_d0++) {
     long r_d2 = t_d2;
     #pragma clang loop vectorize(disable)
     for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
@@ -131,55 +185,84 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        a0_0 = ha0_0;
       }
       o0[0] = a0_0.s0;
       o0[step0_2] = a0_0.s1;
       o0[2*step0_2] = a0_0.s2;
       o0[3*step0_2] = a0_0.s3;
     }
-    if (r_d2 + 2 <= e_d2) {
-      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
-      __global const float* b0 = I0 + stride0_0*r_d0;
-      __global const float* b1 = I1 + r_d2;
-      float2 a0_0 = (float2)(0.0f);
-      long r_d1 = t_d1;
-      #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float2 x1 = vload2(0, p1);
-        a0_0 = (a0_0 + ((float2)(x0) * x1));
-      }
-      o0[0] = a0_0.s0;
-      o0[step0_2] = a0_0.s1;
-      r_d2 += 2;
-    }
-    if (r_d2 + 1 <= e_d2) {
+    #pragma clang loop vectorize(disable)
+    for (; r_d2 < e_d2; r_d2++) {
       __global float* o0 = O0 + step0_2*r_d2 + r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
+      long flushes = 0;
+      float ha0_0 = -0.0f;
+      float la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float x1 = p1[0];
-        a0_0 = (a0_0 + (x0 * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float x1 = p1[0];
+          a0_0 = (a0_0 + (x0 * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float ta0_0 = (a0_0 - la0_0);
+          const float pa0_0 = (ha0_0 + ta0_0);
+          const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+          ha0_0 = pa0_0;
+          flushes += 1;
+          a0_0 = 0.0f;
+        }
+      }
+      if (0 < flushes) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        a0_0 = ha0_0;
       }
       o0[0] = a0_0;
-      r_d2 += 1;
     }
-    r_d0 += 1;
   }
 }
