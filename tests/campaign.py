@@ -142,7 +142,6 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
     parser.add_argument("--list", action="store_true", help="print the names")
     parser.add_argument("--log", type=Path, default=RESULTS / log_name())
     options = parser.parse_args(arguments)
-    children.heed_interrupts()
     if options.list:
         print(*(command.name for command in commands), sep="\n")
         return 0

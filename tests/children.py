@@ -39,16 +39,6 @@ class Ended:
         return self.out.splitlines()
 
 
-def heed_interrupts() -> None:
-    """Lets SIGINT interrupt this process and its children, where what began it ignores the signal.
-
-    Shells without job control begin so what they leave in the background, and Python then raises no
-    KeyboardInterrupt.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @contextlib.contextmanager
 def started(
     *arguments: str | Path,

@@ -12,6 +12,7 @@ import gc
 import hashlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections import defaultdict
@@ -28,8 +29,6 @@ os.environ["MDTENSOR_TIER0"] = os.environ.get("MDTENSOR_TEST_TIER0", "0")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
-
-from tests.children import heed_interrupts  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -75,6 +74,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write this machine and the outcome to docs/machines.md",
     )
+
+
+def heed_interrupts() -> None:
+    """Lets SIGINT interrupt this process and its children, where what began it ignores the signal.
+
+    Shells without job control begin so what they leave in the background, and Python then raises no
+    KeyboardInterrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -63,5 +63,5 @@ def test_interrupts_are_heeded_in_what_began_without_them() -> None:
     inner = "import signal; signal.raise_signal(signal.SIGINT)"
     runs = f"sys.exit(subprocess.run([sys.executable, '-c', {inner!r}]).returncode != 0)"
     assert run("-c", f"{ignores}{runs}", code=0).err == ""
-    heeds = "from tests.children import heed_interrupts; heed_interrupts()\n"
+    heeds = "from tests.conftest import heed_interrupts; heed_interrupts()\n"
     assert "KeyboardInterrupt" in run("-c", f"{ignores}{heeds}{runs}", code=1).err

@@ -155,15 +155,6 @@ def test_the_environment_is_cleaned(monkeypatch):
     assert not {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} & found.keys()
 
 
-@pytest.fixture
-def interruptible():
-    """Processes that a shell starts in the background ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_the_parent_kills_the_child(worker):
     pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
     with pytest.raises(KeyboardInterrupt):
