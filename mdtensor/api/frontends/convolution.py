@@ -24,11 +24,12 @@ from mdtensor.translate.convolutions.convolution_layout import (
     parse_layout,
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
+    Blocks,
     Convolution,
     md_homs_from_convolution,
-    md_homs_of_padded,
+    on_padded_copy,
 )
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import Step
 from mdtensor.translate.reductions.epilogues import epilogue_named
 
 # A number for all spatial axes, or one for each.
@@ -87,9 +88,8 @@ def conv(
     `precision="tf32"` lets a GPU's tensor cores round factors in float32 to the ten bits after the
     point, as for `einsum`. `devices`, a list of names as `mdtensor.devices` has them or "all", has
     the parts of the convolution computed by several devices (docs/devices.md).
-    No window is materialised, and the image is copied with its padding only where that copy takes
-    at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
-    read of the filter once more.
+    No window is materialised. The image is copied with its padding where each of its elements is in
+    so many products that the copy takes little beside them; otherwise borders are computed apart.
 
     Raises ShapeError, SubscriptError, DeviceError (all ValueErrors) and DTypeError (a TypeError).
 
@@ -190,24 +190,20 @@ def computation_of(convolution: Convolution) -> Computation:
         md_hom = blocks.whole
         return md_hom and Step(md_hom, tuple(range(count)), (count,))
 
-    padded = count + 1
-
-    def on_copy(copies: Sequence[Step], md_homs: Sequence[MDHom]) -> Computation:
+    def on_copy(blocks: Blocks) -> Computation:
+        (zeros, copy), padded = blocks.padding, count + 1
         reads = (padded, *range(1, count))
-        steps = (Step(md_hom, reads, (count,)) for md_hom in md_homs)
-        spec = copies[0].md_hom.outputs[0].spec
+        steps = [Step(md_hom, reads, (count,)) for md_hom in blocks.md_homs]
+        copies = Step(zeros, (), (padded,)), Step(copy, (0,), (padded,))
+        spec = zeros.outputs[0].spec
         return Computation(count, result, (spec,), (*copies, *steps), whole=whole)
 
-    def uncut() -> Computation:
-        zeros, copy, *md_homs = md_homs_of_padded(convolution)
-        return on_copy((Step(zeros, (), (padded,)), Step(copy, (0,), (padded,))), md_homs)
-
-    if blocks.padding is not None:
-        copied = on_copy([Step(blocks.padding, (0,), (padded,))], blocks.md_homs)
-        return replace(copied, uncut=uncut)
+    if blocks.padding:
+        return on_copy(blocks)
     steps = tuple(Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
     leaves = any(any(axis.margins) for axis in convolution.axes)
-    return Computation(count, result, (), steps, whole=whole, uncut=uncut if leaves else None)
+    uncut = (lambda: on_copy(on_padded_copy(convolution))) if leaves else None
+    return Computation(count, result, (), steps, whole=whole, uncut=uncut)
 
 
 def _geometry(

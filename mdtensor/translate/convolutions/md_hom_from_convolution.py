@@ -18,12 +18,12 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, const, index_of, param, select
+from mdtensor.translate.scalar import Expr, const, index_of, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function, product
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
-# The share of the bytes of inputs and result that a copy of the image may take.
-COPY_SHARE = 0.04
+# Products that an element of a copy of the image is in, on average, where the copy is worth it.
+WORTH_COPY = 200
 # Borders with taps of their own are worth as many times the blocks that guarded borders take.
 WORTH_BLOCKS = 2
 
@@ -65,12 +65,12 @@ class Convolution:
 class Blocks:
     """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
 
-    Their inputs are image, filter and extras. Where there is a `padding`, it goes first, and its
-    output takes the place of the image. `uncut` is the convolution where windows leave the image
-    and all of them are one block.
+    Their inputs are image, filter and extras. Where there is a `padding`, it goes first: it zeros a
+    copy of the image and copies the image into it, and the copy takes the image's place. `uncut` is
+    the convolution where windows leave the image and all of them are one block.
     """
 
-    padding: MDHom | None
+    padding: tuple[MDHom, ...]
     md_homs: tuple[MDHom, ...]
     uncut: Convolution | None = None
 
@@ -86,9 +86,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     Windows that lie inside the image are one `md_hom` with affine indices, whatever the padding.
     For those that leave it there are four ways; the first that applies is taken:
 
-    1. The image is copied with zeros around it, where the copy takes at most 4 % of the bytes of
-       inputs and result, or moves fewer bytes than the blocks of the other ways read of the filter
-       once more (small images with many channels, whose filter is what takes time).
+    1. The image is copied with zeros around it, where each element of the copy is in so many
+       products that they take ten times as long as the copy. Then there is one block.
     2. Positions at a border take only the taps that meet the image. They are affine too; the
        borders of both sides, or of all remainders by a stride, are one `md_hom` where their
        indices are equally far apart. This is done where it takes at most twice the blocks of
@@ -112,27 +111,23 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     md_hom[p0:62, p1:62, r0:3, r1:3](mul, (cc, cc, pw(add), pw(add)))
     """
     if not any(any(axis.margins) for axis in convolution.axes):
-        return Blocks(None, _md_homs(convolution, _wholes(convolution)))
+        return Blocks((), _md_homs(convolution, _wholes(convolution)))
     is_single = len(_wholes(convolution)) == 1 and convolution.image.spec.nbytes > 0
     uncut = convolution if is_single else None
     padded = _padded(convolution)
-    touched = (convolution.image, convolution.filter, convolution.result, *convolution.extras)
-    allowed = COPY_SHARE * sum(operand.spec.nbytes for operand in touched)
+    if _products(padded) >= WORTH_COPY * max(1, padded.image.spec.size):
+        return replace(on_padded_copy(convolution), uncut=uncut)
     guarded = _guarded(convolution)
     exact = _exact(convolution, WORTH_BLOCKS * len(guarded))
     blocks = guarded if exact is None else exact
-    copied = padded.image.spec.nbytes
-    if copied <= allowed or 2 * copied <= _read_again(convolution, blocks):
-        copy = _padding(convolution, padded.image.spec)
-        return Blocks(copy, _md_homs(padded, _wholes(padded)), uncut)
-    return Blocks(None, _md_homs(convolution, blocks), uncut)
+    return Blocks((), _md_homs(convolution, blocks), uncut)
 
 
-def md_homs_of_padded(convolution: Convolution) -> tuple[MDHom, ...]:
-    """The `md_hom`s that zero a copy of the image, copy the image into it, and convolve the copy.
+def on_padded_copy(convolution: Convolution) -> Blocks:
+    """The convolution of a copy of the image with zeros around it.
 
-    All indices are affine, whatever the padding; the inputs of the last ones, which are as many as
-    phases of the axes go together, are copy, filter and extras.
+    All indices are affine, whatever the padding; there are as many `md_hom`s of the copy as phases
+    of the axes go together.
     """
     padded = _padded(convolution)
     spec, to = convolution.image.spec, padded.image.spec
@@ -142,7 +137,7 @@ def md_homs_of_padded(convolution: Convolution) -> tuple[MDHom, ...]:
     for name, term in zip(everywhere, convolution.image.index, strict=True):
         before = convolution.axes[term].margins[0] if isinstance(term, int) else 0
         within.append(AffineIndex.of(name, offset=before))
-    return (
+    padding = (
         MDHom(
             tuple(_dims(tuple(zip(everywhere, to.shape, strict=True)), CC)),
             zero,
@@ -159,8 +154,8 @@ def md_homs_of_padded(convolution: Convolution) -> tuple[MDHom, ...]:
             (Access.at(0, everywhere),),
             (Access(0, tuple(within)),),
         ),
-        *_md_homs(padded, _wholes(padded)),
     )
+    return Blocks(padding, _md_homs(padded, _wholes(padded)))
 
 
 Block = tuple[Run, ...]
@@ -195,19 +190,10 @@ def _guarded(convolution: Convolution) -> list[Block]:
     return [*interior, *borders]
 
 
-def _read_again(convolution: Convolution, blocks: list[Block]) -> int:
-    """Bytes of the filter that blocks read beyond those that the whole reads."""
-    taps = [
-        sum(math.prod(run.taps for run in block) for block in some)
-        for some in (blocks, _wholes(convolution))
-    ]
-    per_tap = math.prod(
-        1 if isinstance(term, int) else extent
-        for term, extent in zip(
-            convolution.filter.index, convolution.filter.spec.shape, strict=True
-        )
-    )
-    return (taps[0] - taps[1]) * per_tap * convolution.filter.spec.dtype.itemsize
+def _products(convolution: Convolution) -> int:
+    """The products of an element of the image and one of the filter that are added up."""
+    others = math.prod(extent for _, extent in (*convolution.kept, *convolution.summed))
+    return others * _points(_wholes(convolution))
 
 
 def _points(blocks: list[Block]) -> int:
@@ -224,31 +210,6 @@ def _padded(convolution: Convolution) -> Convolution:
     ]
     image = replace(convolution.image, spec=TensorSpec.of(shape, spec.dtype))
     return replace(convolution, axes=axes, image=image)
-
-
-def _padding(convolution: Convolution, to: TensorSpec) -> MDHom:
-    """The copy of the image that has zeros around it."""
-    spec = convolution.image.spec
-    dims = tuple(Dim(f"i{n}", extent, CC) for n, extent in enumerate(to.shape))
-    index: list[AffineIndex | ComputedIndex] = []
-    inside: list[Expr] = []
-    for dim, term, extent in zip(dims, convolution.image.index, spec.shape, strict=True):
-        before, after = convolution.axes[term].margins if isinstance(term, int) else (0, 0)
-        index.append(AffineIndex.of(dim.name, offset=-before))
-        if before or after:
-            index[-1] = ComputedIndex(index_of(dim.name) - before)
-            inside.append(_is_inside(index_of(dim.name) - before, extent))
-    function = ScalarFunction(
-        (spec.dtype,), (_zero_outside(inside, param(0, spec.dtype)),), "or_zero"
-    )
-    return MDHom(
-        dims,
-        function,
-        (Buffer("image", spec),),
-        (Buffer("padded", to),),
-        (Access(0, tuple(index)),),
-        (Access.at(0, [dim.name for dim in dims]),),
-    )
 
 
 def _is_inside(index: Expr, extent: int) -> Expr:
