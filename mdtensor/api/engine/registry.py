@@ -175,7 +175,9 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     use_store = tuning_mode.uses_store()
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
-            found = evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
+            found = evaluated(
+                md_hom, lambda: _opener.ask("numpy", _open_behind), launches=_launches
+            )
         if found is not None:
             ran(found)
             return found
