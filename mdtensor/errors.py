@@ -231,7 +231,7 @@ class DeviceError(MdtensorError, ValueError):
 
 
 class NoDeviceError(MdtensorError):
-    """No device, driver or package to compute on; the hint says what to install."""
+    """No device, driver or package to compute on; the hint says what to install or to set."""
 
 
 def shown(value: object) -> str:

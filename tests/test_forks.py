@@ -295,8 +295,21 @@ sys.exit(0 if set(codes) == {4} else f"{codes}")
 """
 
 
+# The same where NumPy computes, by OpenBLAS's threads, which end as the process forks.
+IN_PRODUCTS = f"""
+from mdtensor.api.engine import registry, tiers
+registry.engine_for()
+tiers.Tiers.ask_for_first = lambda *_: None
+{IN_KERNELS}"""
+
+
 @pytest.mark.parametrize("device", ["opencl", "llvm"])
 def test_children_end_and_compute_where_another_thread_was_in_a_kernel(device: str) -> None:
     """Intel's runtime waits for commands that threads of its own were to do, and a child lacks."""
     shown = run(IN_KERNELS, MDTENSOR_DEVICE=device, PYTHONUNBUFFERED="")
+    assert (shown.count("written by C,"), shown.count("handled\n")) == (10, 10)
+
+
+def test_children_end_and_compute_where_another_thread_was_in_a_product_of_matrices() -> None:
+    shown = run(IN_PRODUCTS, MDTENSOR_TIER0="1", PYTHONUNBUFFERED="")
     assert (shown.count("written by C,"), shown.count("handled\n")) == (10, 10)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
 from mdtensor.dataclass import dataclass
+from mdtensor.forks import keep_over_forks
 from mdtensor.originals import original
 from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Concat, Pointwise
@@ -16,6 +18,11 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr
 
 Axes = tuple[int, ...]
+
+# OpenBLAS ends its threads as the process forks; where another thread computes by them, neither
+# would go on.
+_in_blas = threading.RLock()
+keep_over_forks(_in_blas, innermost=True)
 
 
 def held(dtype: np.dtype) -> np.dtype:
@@ -52,7 +59,9 @@ class BatchedMatmul:
         order = (*self.batch, *self.rows, *self.columns)
         others = tuple([axis for axis in range(self.rank) if axis not in order])
         extents = [max(lhs.shape[axis], rhs.shape[axis]) for axis in order]
-        result = original("numpy.matmul")(a, b).reshape(*extents, *[1] * len(others))
+        with _in_blas:
+            product = original("numpy.matmul")(a, b)
+        result = product.reshape(*extents, *[1] * len(others))
         return result.transpose(np.argsort((*order, *others)))
 
     def _summed(self, array: np.ndarray, axes: Axes) -> np.ndarray:

@@ -8,13 +8,15 @@ import random
 import numpy as np
 import pytest
 
+from mdtensor import forks
 from mdtensor.api.arrays.operands import spec_of
-from mdtensor.evaluator import evaluation
+from mdtensor.evaluator import batched_matmul, evaluation
 from mdtensor.evaluator.evaluation import Evaluation
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage
+from tests.interrupts import is_free
 from tests.lower.fuzz import check_program, random_einsum_case
 from tests.lower.md_hom_cases import StagedRun
 from tests.lower.random_md_homs import random_md_hom
@@ -75,6 +77,23 @@ def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long
     assert seconds("ij,jk->ik", (64, 64), (64, 64)) < 1e-3
     assert seconds("ij,jk->ik", (4096, 4096), (4096, 4096)) > 1
     assert seconds("ij->ij", (10000, 10000)) > 0.05
+
+
+def test_no_fork_comes_within_a_product_of_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenBLAS would wait for its threads, and these for it."""
+    seen: list[bool] = []
+    lock = batched_matmul._in_blas
+    assert lock in forks._kept
+
+    def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        seen.append(is_free(lock, within_s=0))
+        return a @ b
+
+    monkeypatch.setattr(batched_matmul, "original", lambda _: product)
+    a, found = np.ones((3, 3), np.float32), np.empty((3, 3), np.float32)
+    Evaluation(md_hom_from_einsum("ij,jk->ik", (spec_of(a), spec_of(a))))(a, a, found)
+    assert seen == [False]
+    assert is_free(lock, within_s=60)
 
 
 @pytest.mark.parametrize("text", ["i,i->", "ij,ij->", "ij,kj->ik"])

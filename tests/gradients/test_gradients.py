@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import dask.array
 import numpy as np
 import pytest
 
 import mdtensor as mdt
 from mdtensor.errors import GradientError, MdtensorError
+from tests.api.frameworks.torch_stand_in import Tensor
 from tests.gradients.front_ends import CASES
 from tests.gradients.gradcheck import gradcheck
 
@@ -141,6 +143,20 @@ _COMPLEX = (
                 "argument 0 is [1.0, 2.0], and only NumPy's arrays have gradients\n"
                 "  hint: numpy.asarray(a); calls of mdtensor.torch and .jax have their own"
             ),
+        ),
+        *(
+            (
+                lambda given=given: mdt.grad(lambda x: x.sum())(given),
+                (
+                    f"argument 0 is an array (3,) of {dtype}, and only NumPy's arrays have"
+                    " gradients\n"
+                    "  hint: numpy.asarray(a); calls of mdtensor.torch and .jax have their own"
+                ),
+            )
+            for given, dtype in [
+                (dask.array.ones(3), "float64"),
+                (Tensor(np.ones(3)), "torch.float64"),
+            ]
         ),
         (
             lambda: mdt.grad(lambda x: mdt.reduce("i->", x, combine="argmax"))(X),

@@ -212,6 +212,15 @@ def computed_by_numpy(
         raise no_kernels(reason, f", and {whose} says: {said}") from error
 
 
+def check_known(array: Any) -> None:
+    """Raises ShapeError for a Dask array whose extents are unknown."""
+    if any(map(math.isnan, array.shape)):
+        raise ShapeError(
+            f"a Dask array has chunks of unknown sizes: {array.chunks}",
+            hint="x.compute_chunk_sizes() finds them",
+        )
+
+
 def check_native(types: Iterable[np.dtype]) -> None:
     """Raises DTypeError for a result in a foreign byte order."""
     for dtype in types:

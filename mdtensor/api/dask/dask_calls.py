@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from mdtensor.api.arrays.operands import check_known
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.dask_graph import DaskArray, dask_arrays, dask_module
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import ArgumentError, DTypeError, ShapeError
+from mdtensor.errors import ArgumentError, DTypeError
 from mdtensor.specs import is_computed
 
 
@@ -52,11 +52,7 @@ class _Call:
             return type(argument)(map(self.stand_in, argument))
         if not _is_dask(argument):
             return argument
-        if any(math.isnan(extent) for extent in argument.shape):
-            raise ShapeError(
-                f"a Dask array has chunks of unknown sizes: {argument.chunks}",
-                hint="x.compute_chunk_sizes() finds them",
-            )
+        check_known(argument)
         if type(argument._meta) is not np.ndarray:
             kind = type(argument._meta).__name__
             raise DTypeError(

@@ -31,7 +31,8 @@ class Background(Generic[Work]):
     """A worker thread for one kind of work, started on demand. Safe for threads, forks, interrupts.
 
     What a piece of work raises is reported, and the next one is done. `rest` lets go of what the
-    work uses, where there was none for a while; `stop` has work end that is under way.
+    work uses, where there was none for a while; `stop` has work end that is under way, which may
+    raise, and is not reported.
     """
 
     def __init__(
@@ -90,7 +91,8 @@ class Background(Generic[Work]):
                 except SystemExit:  # of a compiler, at the end of the process
                     raise
                 except BaseException as error:
-                    self._tell(error)
+                    if not self._is_closing:  # else `stop` had it raise
+                        self._tell(error)
         finally:
             with self._lock:
                 self._thread = None

@@ -9,7 +9,13 @@ from typing import Any, overload
 
 from mdtensor.api.arrays.device_scope import where_arrays_lie
 from mdtensor.api.arrays.memory_overlap import check_distinct
-from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout
+from mdtensor.api.arrays.operands import (
+    Array,
+    array_module,
+    as_array,
+    check_known,
+    has_layout,
+)
 from mdtensor.api.calls.call_cache import collection_of, is_traced, recalled
 from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -158,7 +164,10 @@ class StencilFunction(Decorated):
         if out is not None and any(map(collection_of, arguments)):
             raise ArgumentError("out is not for Dask arrays", hint="the result is a new Dask array")
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
-        specs = [TensorSpec.of(a.shape, a.dtype) for a in arguments if not is_number(a)]
+        arrays = [a for a in arguments if not is_number(a)]
+        for array in arrays:
+            check_known(array)
+        specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
         count = len(self._stencil(constants, specs).scalar.results)
         if out is None:
             # Arrays whose gradient is taken cannot be written to, and are their own copies.

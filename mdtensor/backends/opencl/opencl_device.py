@@ -21,7 +21,11 @@ from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode,
 from mdtensor.backends.host.deferred_release import DeferredRelease, Owner
 from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels
 from mdtensor.backends.opencl.opencl_program import OpenCLProgram
-from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found, load_pyopencl
+from mdtensor.backends.opencl.opencl_runtime import (
+    hint_where_none_is_found,
+    hint_where_one_does_not_open,
+    load_pyopencl,
+)
 from mdtensor.backends.opencl.opencl_target import target_of
 from mdtensor.backends.opencl.opencl_waits import drained_at_end
 from mdtensor.errors import CompileError, NoDeviceError
@@ -53,7 +57,7 @@ def devices() -> list[tuple[str, Any]]:
 
 
 def open_device(device: Any) -> OpenCLDevice:
-    """The backend of one device that `devices` found."""
+    """The backend of one device that `devices` found; NoDeviceError where it cannot be opened."""
     return OpenCLDevice(load_pyopencl(), device)
 
 
@@ -67,8 +71,14 @@ class OpenCLDevice:
     def __init__(self, cl: Any, device: Any) -> None:
         self.cl = cl
         self.device = device
-        self.context = cl.Context([device])
-        self.queue = cl.CommandQueue(self.context)
+        try:
+            self.context = cl.Context([device])
+            self.queue = cl.CommandQueue(self.context)
+        except cl.Error as error:
+            name = _label(device)
+            raise NoDeviceError(
+                f"{name} cannot be opened: {error}", hint=hint_where_one_does_not_open(name)
+            ) from None
         drained_at_end(cl, self.queue)
         # The extension's own function: small calls feel the wrapper in Python around it.
         self.enqueue: Callable[..., Any] = cl._cl.enqueue_nd_range_kernel

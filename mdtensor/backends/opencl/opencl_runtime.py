@@ -43,6 +43,21 @@ def hint_where_none_is_found() -> str:
     )
 
 
+def hint_where_one_does_not_open(name: str) -> str:
+    """What to do where a device of that name is found and cannot be opened."""
+    library = intel_library() if name.startswith("Intel") else None
+    if library is not None and _has_blanks(path_without_blanks(library)):
+        return (
+            f"Intel's runtime cannot work below a path with a blank, {library.parent}, and no links"
+            " to it can be made in mdtensor's cache: move the environment, or set"
+            " MDTENSOR_CACHE_DIR to a folder without blanks on its file system"
+        )
+    return (
+        "set MDTENSOR_DEVICE to another of mdtensor.devices(); `clinfo` tells whether other"
+        " programs can open it"
+    )
+
+
 def intel_library() -> Path | None:
     """The Intel OpenCL runtime's library inside this environment, if it is installed."""
     try:

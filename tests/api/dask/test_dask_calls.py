@@ -99,8 +99,13 @@ def test_out_is_refused() -> None:
 
 def test_unknown_chunks_are_refused() -> None:
     x = da.ones(6, chunks=2)
-    with pytest.raises(ShapeError, match=r"chunks of unknown sizes.*\n.*compute_chunk_sizes"):
-        mdt.einsum("i->", x[x > 0])
+    same = mdt.stencil(lambda u: u[0])
+    for call in (
+        lambda: mdt.einsum("i->", x[x > 0]),
+        *(lambda n=n: same.steps(x[x > 0], n=n) for n in (0, 3)),
+    ):
+        with pytest.raises(ShapeError, match=r"chunks of unknown sizes.*\n.*compute_chunk_sizes"):
+            call()
 
 
 def test_types_without_kernels_are_refused() -> None:

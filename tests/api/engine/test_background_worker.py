@@ -157,6 +157,25 @@ def test_what_work_raises_is_told_once_and_the_rest_is_done(
     ]
 
 
+def test_what_work_raises_that_is_told_to_end_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a compiler does whose process is ended: nobody at the end of a program can use it."""
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    has_begun, is_stopped = threading.Event(), threading.Event()
+
+    def do(_: object) -> None:
+        has_begun.set()
+        assert is_stopped.wait(timeout=60)
+        raise ValueError
+
+    made = Background(do, stop=is_stopped.set)
+    made.ask("work", None)
+    assert has_begun.wait(timeout=60)
+    made.finish()
+    assert made._thread is None
+    assert not told
+
+
 def test_what_waits_as_a_thread_ends_is_done_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilers end threads that would compile when the process has ended."""
     monkeypatch.setattr(background_worker, "_PAUSE", 0.0)

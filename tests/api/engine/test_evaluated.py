@@ -99,6 +99,16 @@ def test_what_takes_longer_than_a_compiler_gets_a_kernel_at_once() -> None:
     assert "evaluated" not in tiers(trace)
 
 
+def test_a_large_shape_of_what_was_evaluated_gets_a_kernel_at_once() -> None:
+    def product(a: float, b: float) -> float:
+        return np.exp(a * b)
+
+    with mdt.trace() as trace:
+        for extent in (9, 9000):
+            mdt.reduce("i,j->", np.ones(extent), np.ones(extent), f=product)
+    assert [tier == "evaluated" for tier in tiers(trace)] == [True, False]
+
+
 def test_several_steps_are_evaluated_one_after_the_other() -> None:
     with mdt.trace() as trace:
         found = mdt.softmax(A)

@@ -171,6 +171,16 @@ def test_a_scan_carries_over_its_parts(tmp_path: Path) -> None:
     np.testing.assert_allclose(out, np.cumsum(x[::-1])[::-1] - x, atol=1e-8)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("combine", "identity"), [("add", 0), ("mul", 1), ("max", -np.inf)])
+def test_an_exclusive_scan_of_one_element_is_the_identity(
+    combine: str, identity: float, reverse: bool
+) -> None:
+    options = {"combine": combine, "exclusive": True, "reverse": reverse}
+    found = mdt.scan("i->i", np.ones(1), memory_limit="1MB", **options)
+    np.testing.assert_array_equal(found, [identity])
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_arrays_without_elements_have_parts_of_none(shape: tuple[int, int]) -> None:
     empty, limit = np.zeros(shape), {"memory_limit": "1MB"}

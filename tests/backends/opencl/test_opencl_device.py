@@ -18,7 +18,7 @@ from mdtensor.backends.opencl import opencl_device as backend
 from mdtensor.backends.opencl.opencl_program import CALLS_BY_SHARED
 from mdtensor.backends.opencl.opencl_target import target_of
 from mdtensor.backends.select import open_compiler
-from mdtensor.errors import CompileError, LaunchError
+from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.lowering import lowered
@@ -173,6 +173,22 @@ def test_source_that_does_not_compile_is_shown_with_numbers(device):
 def test_a_wrong_number_of_sizes_is_refused(device):
     with pytest.raises(ValueError, match="zip"):
         device.compile(source("matmul_general", OPENCL), (1, 2, 3))
+
+
+@pytest.mark.parametrize("lacking", ["Context", "CommandQueue"])
+def test_a_device_that_cannot_be_opened_is_named(device, lacking, monkeypatch):
+    def refuse(*_):
+        raise device.cl.RuntimeError(f"{lacking} failed: DEVICE_NOT_AVAILABLE")
+
+    monkeypatch.setattr(device.cl, lacking, refuse)
+    label, raw = backend.devices()[0]
+    with pytest.raises(NoDeviceError) as caught:
+        backend.open_device(raw)
+    assert str(caught.value) == (
+        f"{label} cannot be opened: {lacking} failed: DEVICE_NOT_AVAILABLE\n"
+        "  hint: set MDTENSOR_DEVICE to another of mdtensor.devices(); `clinfo` tells whether other"
+        " programs can open it"
+    )
 
 
 def test_target_tells_what_the_device_is(device):

@@ -249,6 +249,14 @@ class TestPathWithoutBlanks:
 
         monkeypatch.setattr(Path, "hardlink_to", refused)
         assert opencl_runtime.path_without_blanks(library) == library
+        monkeypatch.setattr(opencl_runtime, "intel_library", lambda: library)
+        hint = opencl_runtime.hint_where_one_does_not_open
+        assert hint("Intel(R) OpenCL: Xeon") == (
+            f"Intel's runtime cannot work below a path with a blank, {library.parent}, and no links"
+            " to it can be made in mdtensor's cache: move the environment, or set"
+            " MDTENSOR_CACHE_DIR to a folder without blanks on its file system"
+        )
+        assert "blank" not in hint("Portable Computing Language: Xeon")
 
 
 @pytest.mark.process

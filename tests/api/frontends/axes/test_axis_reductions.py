@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import mdtensor as mdt
-from mdtensor.errors import AxisError, DTypeError, ShapeError
+from mdtensor.errors import AxisError, DTypeError, ShapeError, TranslationError
 from tests.conftest import IN_ANY_TIME
 
 DTYPES = ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
@@ -115,3 +115,6 @@ def test_errors() -> None:
         mdt.argmax([[1]], axis=(0, 1))  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="no kernels compute with dtype object"):
         mdt.sum(np.array([None]))
+    for name in ("max", "min", "argmax", "argmin"):
+        with pytest.raises(TranslationError, match=f"no order for operator '{name}'"):
+            getattr(mdt, name)([1j])
