@@ -54,6 +54,17 @@ def test_errors_are_those_of_numpy(name: str) -> None:
     assert error <= 4 * max(theirs, float(np.finfo(np.float32).eps) / 2)
 
 
+def test_a_sum_that_other_results_are_combined_from_is_no_block() -> None:
+    """The sum of the products of all pairs needs the whole sum of what came before."""
+    x = np.random.default_rng(0).random(5000)
+
+    def of_pairs(lhs: Any, rhs: Any) -> Any:
+        return lhs[0] + rhs[0], lhs[1] + rhs[1] + lhs[0] * rhs[0]
+
+    found = mdt.reduce("i->", x, f=lambda a: (a, 0.0), combine=of_pairs, identity=(0.0, 0.0))
+    np.testing.assert_allclose(found, (x.sum(), (x.sum() ** 2 - (x * x).sum()) / 2), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_one_number_many_times(dtype: str) -> None:
     number = np.full(1, 1000.123, dtype)

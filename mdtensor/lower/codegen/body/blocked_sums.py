@@ -25,6 +25,7 @@ from mdtensor.lower.ir.register_types import U8
 from mdtensor.lower.ir.statements import If, Let, LetIndex, Set, Statement, Step
 from mdtensor.lower.ir.values import Calc, Literal, Ref, Value
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.trees import params_in
 
 TERMS, LONG = 32, 512
 _FLUSHES, _LEFT = "flushes", "left"
@@ -127,10 +128,16 @@ def _steps(frame: Frame, d: int) -> int | None:
 
 
 def _is_sum(operator: Operator, k: int) -> bool:
-    """Whether an element of the tuples is floats that are added up."""
-    width, result = len(operator.dtypes), operator.results[k]
-    numbers = sorted(arg.number for arg in result.args if arg.op == "param")
-    return result.op == "add" and numbers == [k, k + width] and operator.dtypes[k].kind == "f"
+    """Whether an element of the tuples is floats that are added up, and no other one uses it.
+
+    Others would be combined with what is left of a sum behind its last block.
+    """
+    both, result = [k, k + len(operator.dtypes)], operator.results[k]
+    if result.op != "add" or operator.dtypes[k].kind != "f":
+        return False
+    others = [other for n, other in enumerate(operator.results) if n != k]
+    is_alone = not any(set(both).intersection(params_in(other)) for other in others)
+    return is_alone and sorted(arg.number for arg in result.args if arg.op == "param") == both
 
 
 def _total(ref: Ref) -> Ref:
