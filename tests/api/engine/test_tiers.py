@@ -25,8 +25,7 @@ def told() -> list[None]:
 
 @pytest.fixture
 def found(told: list[None]) -> Tiers:
-    engine = registry.engine_for()
-    return Tiers(engine.device, engine._winners, lambda: told.append(None))
+    return Tiers(registry.engine_for().device, lambda: told.append(None))
 
 
 def md_hom(extent: int) -> MDHom:
