@@ -428,7 +428,9 @@ def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     if not problem.accumulates_in_place or problem.keeps_order:
         return
     rows = flat.reduce_order[-1]
-    tiles = tuple(_ROWS_BESIDE if d == rows else 0 for d in problem.dims)
+    # A general kernel may serve more rows than there are here: no tile, no sums of tiles.
+    tile = _ROWS_BESIDE if problem.extent(rows) > _ROWS_BESIDE else 0
+    tiles = tuple(tile if d == rows else 0 for d in problem.dims)
     registers = tuple(
         _UNROLLED_ROWS if d == rows else count for d, count in enumerate(flat.registers)
     )
