@@ -3,7 +3,8 @@
 All cases of all tests, the tests marked `campaign`, the fuzzers at full count, kills, forks and
 ends of processes, the suites of others, and the demo: one command after the other, each in a cache
 of its own. A log goes to bench/results: a line for each command with its minutes and last words,
-the end of what failed, and a closing line that counts. `--only NAME …` runs some, `--list` names
+the end of what failed, and a closing line that counts. Two hours on two cores; bounds of time
+come last, for which nothing may run beside them. `--only NAME …` runs some, `--list` names
 them, `--log FILE` writes elsewhere.
 """
 
@@ -52,7 +53,6 @@ def _module(name: str, *arguments: str, hours: float = 1.0, **environment: str) 
 COMMANDS = (
     Command("all cases", (*_PYTEST, "-n", "2", "--dist", "loadfile"), 2, _FULL),
     Command("processes", (*_PYTEST, "-m", "process and not campaign"), 2, _FULL),
-    Command("clocks and memory", (*_PYTEST, "-m", "campaign"), 2, _FULL),
     _module("schedules", "tests.lower.check_schedules", "--count", "30000", "--workers", "2"),
     *(
         _module(f"kernels by {language}{kind}", f"tests.lower.{module}", "--count", count, *options)
@@ -75,23 +75,24 @@ COMMANDS = (
         _module(f"survival of {what}", "tests.api.survival", f"--{what}", tries)
         for what, tries in (
             ("kills", "200"),
-            ("forks", "3000"),
+            ("forks", "1000"),
             ("exits", "100"),
             ("crowd", "64"),
             ("damage", "100"),
-            ("interrupts", "3000"),
+            ("interrupts", "300"),
         )
     ),
     *(
         _module(f"{name} on {device}", *survival, f"--{what}", tries, MDTENSOR_DEVICE=device)
         for survival in (("tests.api.survival",),)
         for name, what, tries in (
-            ("forks beside kernels", "kernels", "1000"),
-            ("ends of processes", "ends", "3000"),
+            ("forks beside kernels", "kernels", "200"),
+            ("ends of processes", "ends", "500"),
         )
         for device in ("llvm", "opencl")
     ),
     _module("mutations", "tests.mutations", hours=3),
+    Command("clocks and memory", (*_PYTEST, "-m", "campaign"), 2, _FULL),
     _module("the demo", "mdtensor", "demo"),
 )
 
