@@ -105,7 +105,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
             o0[0] = a0_0;
             o0[1] = a1_0;
           }
-          if (r_d2 + 1 <= e_d2) {
+          #pragma clang loop vectorize(disable)
+          for (; r_d2 < e_d2; r_d2++) {
             __global float* o0 = O0 + r_d2 + step0_0*r_d0;
             const long k_d0 = (-t_d0 + r_d0) / (4);
             const long m_d0 = (-t_d0 + r_d0) % (4);
@@ -125,7 +126,6 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
               a0_0 = (o0[0] + a0_0);
             }
             o0[0] = a0_0;
-            r_d2 += 1;
           }
         }
       }

@@ -53,13 +53,37 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
     float a0_0 = -0.0f;
+    long flushes = 0;
+    float ha0_0 = -0.0f;
+    float la0_0 = 0.0f;
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
-    for (; r_d0 < e_d0; r_d0++) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      const float x0 = p0[0];
-      a0_0 = (a0_0 + x0);
+    for (long c_d0 = t_d0; c_d0 + 32 <= e_d0 + 31; c_d0 += 32) {
+      const long c_d0_until = (e_d0 < c_d0 + 32 ? e_d0 : c_d0 + 32);
+      #pragma clang loop vectorize(disable)
+      for (; r_d0 < c_d0_until; r_d0++) {
+        __global const float* p0 = b0 + stride0_0*r_d0;
+        __global const float* p1 = b1;
+        const float x0 = p0[0];
+        a0_0 = (a0_0 + x0);
+      }
+      if (c_d0_until + 1 <= e_d0) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        flushes += 1;
+        a0_0 = -0.0f;
+      }
+    }
+    if (0 < flushes) {
+      const float ta0_0 = (a0_0 - la0_0);
+      const float pa0_0 = (ha0_0 + ta0_0);
+      const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+      la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+      ha0_0 = pa0_0;
+      a0_0 = ha0_0;
     }
     o0[0] = a0_0;
   }

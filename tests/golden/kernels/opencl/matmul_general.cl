@@ -62,19 +62,85 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a0_1 = (float4)(0.0f);
       float4 a1_0 = (float4)(0.0f);
       float4 a1_1 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
+      float4 ha0_1 = -0.0f;
+      float4 la0_1 = 0.0f;
+      float4 ha1_0 = -0.0f;
+      float4 la1_0 = 0.0f;
+      float4 ha1_1 = -0.0f;
+      float4 la1_1 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
-        const float4 x2 = vload4(0, p1 + 4);
-        a0_1 = (a0_1 + ((float4)(x0) * x2));
-        const float x3 = p0[stride0_0];
-        a1_0 = (a1_0 + ((float4)(x3) * x1));
-        a1_1 = (a1_1 + ((float4)(x3) * x2));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+          const float4 x2 = vload4(0, p1 + 4);
+          a0_1 = (a0_1 + ((float4)(x0) * x2));
+          const float x3 = p0[stride0_0];
+          a1_0 = (a1_0 + ((float4)(x3) * x1));
+          a1_1 = (a1_1 + ((float4)(x3) * x2));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          const float4 ta0_1 = (a0_1 - la0_1);
+          const float4 pa0_1 = (ha0_1 + ta0_1);
+          const float4 qa0_1 = ((pa0_1 - ha0_1) - ta0_1);
+          la0_1 = select(0.0f, qa0_1, ((qa0_1 - qa0_1) == 0.0f));
+          ha0_1 = pa0_1;
+          const float4 ta1_0 = (a1_0 - la1_0);
+          const float4 pa1_0 = (ha1_0 + ta1_0);
+          const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+          la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+          ha1_0 = pa1_0;
+          const float4 ta1_1 = (a1_1 - la1_1);
+          const float4 pa1_1 = (ha1_1 + ta1_1);
+          const float4 qa1_1 = ((pa1_1 - ha1_1) - ta1_1);
+          la1_1 = select(0.0f, qa1_1, ((qa1_1 - qa1_1) == 0.0f));
+          ha1_1 = pa1_1;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+          a0_1 = (float4)(0.0f);
+          a1_0 = (float4)(0.0f);
+          a1_1 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        const float4 ta0_1 = (a0_1 - la0_1);
+        const float4 pa0_1 = (ha0_1 + ta0_1);
+        const float4 qa0_1 = ((pa0_1 - ha0_1) - ta0_1);
+        la0_1 = select(0.0f, qa0_1, ((qa0_1 - qa0_1) == 0.0f));
+        ha0_1 = pa0_1;
+        const float4 ta1_0 = (a1_0 - la1_0);
+        const float4 pa1_0 = (ha1_0 + ta1_0);
+        const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+        la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+        ha1_0 = pa1_0;
+        const float4 ta1_1 = (a1_1 - la1_1);
+        const float4 pa1_1 = (ha1_1 + ta1_1);
+        const float4 qa1_1 = ((pa1_1 - ha1_1) - ta1_1);
+        la1_1 = select(0.0f, qa1_1, ((qa1_1 - qa1_1) == 0.0f));
+        ha1_1 = pa1_1;
+        a0_0 = ha0_0;
+        a0_1 = ha0_1;
+        a1_0 = ha1_0;
+        a1_1 = ha1_1;
       }
       vstore4(a0_0, 0, o0);
       vstore4(a0_1, 0, o0 + 4);
@@ -88,64 +154,120 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
       float4 a1_0 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
+      float4 ha1_0 = -0.0f;
+      float4 la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + ((float4)(x2) * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+          const float x2 = p0[stride0_0];
+          a1_0 = (a1_0 + ((float4)(x2) * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          const float4 ta1_0 = (a1_0 - la1_0);
+          const float4 pa1_0 = (ha1_0 + ta1_0);
+          const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+          la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+          ha1_0 = pa1_0;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+          a1_0 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        const float4 ta1_0 = (a1_0 - la1_0);
+        const float4 pa1_0 = (ha1_0 + ta1_0);
+        const float4 qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+        la1_0 = select(0.0f, qa1_0, ((qa1_0 - qa1_0) == 0.0f));
+        ha1_0 = pa1_0;
+        a0_0 = ha0_0;
+        a1_0 = ha1_0;
       }
       vstore4(a0_0, 0, o0);
       vstore4(a1_0, 0, o0 + step0_0);
     }
-    if (r_d2 + 2 <= e_d2) {
-      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
-      __global const float* b0 = I0 + stride0_0*r_d0;
-      __global const float* b1 = I1 + r_d2;
-      float2 a0_0 = (float2)(0.0f);
-      float2 a1_0 = (float2)(0.0f);
-      long r_d1 = t_d1;
-      #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float2 x1 = vload2(0, p1);
-        a0_0 = (a0_0 + ((float2)(x0) * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + ((float2)(x2) * x1));
-      }
-      vstore2(a0_0, 0, o0);
-      vstore2(a1_0, 0, o0 + step0_0);
-      r_d2 += 2;
-    }
-    if (r_d2 + 1 <= e_d2) {
+    #pragma clang loop vectorize(disable)
+    for (; r_d2 < e_d2; r_d2++) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
+      long flushes = 0;
+      float ha0_0 = -0.0f;
+      float la0_0 = 0.0f;
+      float ha1_0 = -0.0f;
+      float la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float x1 = p1[0];
-        a0_0 = (a0_0 + (x0 * x1));
-        const float x2 = p0[stride0_0];
-        a1_0 = (a1_0 + (x2 * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float x1 = p1[0];
+          a0_0 = (a0_0 + (x0 * x1));
+          const float x2 = p0[stride0_0];
+          a1_0 = (a1_0 + (x2 * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float ta0_0 = (a0_0 - la0_0);
+          const float pa0_0 = (ha0_0 + ta0_0);
+          const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+          ha0_0 = pa0_0;
+          const float ta1_0 = (a1_0 - la1_0);
+          const float pa1_0 = (ha1_0 + ta1_0);
+          const float qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+          la1_0 = (((qa1_0 - qa1_0) == 0.0f) ? qa1_0 : 0.0f);
+          ha1_0 = pa1_0;
+          flushes += 1;
+          a0_0 = 0.0f;
+          a1_0 = 0.0f;
+        }
+      }
+      if (0 < flushes) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        const float ta1_0 = (a1_0 - la1_0);
+        const float pa1_0 = (ha1_0 + ta1_0);
+        const float qa1_0 = ((pa1_0 - ha1_0) - ta1_0);
+        la1_0 = (((qa1_0 - qa1_0) == 0.0f) ? qa1_0 : 0.0f);
+        ha1_0 = pa1_0;
+        a0_0 = ha0_0;
+        a1_0 = ha1_0;
       }
       o0[0] = a0_0;
       o0[step0_0] = a1_0;
-      r_d2 += 1;
     }
   }
-  if (r_d0 + 1 <= e_d0) {
+  #pragma clang loop vectorize(disable)
+  for (; r_d0 < e_d0; r_d0++) {
     long r_d2 = t_d2;
     #pragma clang loop vectorize(disable)
     for (; r_d2 + 8 <= e_d2; r_d2 += 8) {
@@ -154,16 +276,54 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
       float4 a0_1 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
+      float4 ha0_1 = -0.0f;
+      float4 la0_1 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
-        const float4 x2 = vload4(0, p1 + 4);
-        a0_1 = (a0_1 + ((float4)(x0) * x2));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+          const float4 x2 = vload4(0, p1 + 4);
+          a0_1 = (a0_1 + ((float4)(x0) * x2));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          const float4 ta0_1 = (a0_1 - la0_1);
+          const float4 pa0_1 = (ha0_1 + ta0_1);
+          const float4 qa0_1 = ((pa0_1 - ha0_1) - ta0_1);
+          la0_1 = select(0.0f, qa0_1, ((qa0_1 - qa0_1) == 0.0f));
+          ha0_1 = pa0_1;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+          a0_1 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        const float4 ta0_1 = (a0_1 - la0_1);
+        const float4 pa0_1 = (ha0_1 + ta0_1);
+        const float4 qa0_1 = ((pa0_1 - ha0_1) - ta0_1);
+        la0_1 = select(0.0f, qa0_1, ((qa0_1 - qa0_1) == 0.0f));
+        ha0_1 = pa0_1;
+        a0_0 = ha0_0;
+        a0_1 = ha0_1;
       }
       vstore4(a0_0, 0, o0);
       vstore4(a0_1, 0, o0 + 4);
@@ -174,51 +334,81 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
+      long flushes = 0;
+      float4 ha0_0 = -0.0f;
+      float4 la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float4 x1 = vload4(0, p1);
-        a0_0 = (a0_0 + ((float4)(x0) * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float4 x1 = vload4(0, p1);
+          a0_0 = (a0_0 + ((float4)(x0) * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float4 ta0_0 = (a0_0 - la0_0);
+          const float4 pa0_0 = (ha0_0 + ta0_0);
+          const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+          ha0_0 = pa0_0;
+          flushes += 1;
+          a0_0 = (float4)(0.0f);
+        }
+      }
+      if (0 < flushes) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        a0_0 = ha0_0;
       }
       vstore4(a0_0, 0, o0);
     }
-    if (r_d2 + 2 <= e_d2) {
-      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
-      __global const float* b0 = I0 + stride0_0*r_d0;
-      __global const float* b1 = I1 + r_d2;
-      float2 a0_0 = (float2)(0.0f);
-      long r_d1 = t_d1;
-      #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float2 x1 = vload2(0, p1);
-        a0_0 = (a0_0 + ((float2)(x0) * x1));
-      }
-      vstore2(a0_0, 0, o0);
-      r_d2 += 2;
-    }
-    if (r_d2 + 1 <= e_d2) {
+    #pragma clang loop vectorize(disable)
+    for (; r_d2 < e_d2; r_d2++) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
+      long flushes = 0;
+      float ha0_0 = -0.0f;
+      float la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (; r_d1 < e_d1; r_d1++) {
-        __global const float* p0 = b0 + r_d1;
-        __global const float* p1 = b1 + stride1_1*r_d1;
-        const float x0 = p0[0];
-        const float x1 = p1[0];
-        a0_0 = (a0_0 + (x0 * x1));
+      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
+        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+        #pragma clang loop vectorize(disable)
+        for (; r_d1 < c_d1_until; r_d1++) {
+          __global const float* p0 = b0 + r_d1;
+          __global const float* p1 = b1 + stride1_1*r_d1;
+          const float x0 = p0[0];
+          const float x1 = p1[0];
+          a0_0 = (a0_0 + (x0 * x1));
+        }
+        if (c_d1_until + 1 <= e_d1) {
+          const float ta0_0 = (a0_0 - la0_0);
+          const float pa0_0 = (ha0_0 + ta0_0);
+          const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+          la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+          ha0_0 = pa0_0;
+          flushes += 1;
+          a0_0 = 0.0f;
+        }
+      }
+      if (0 < flushes) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        a0_0 = ha0_0;
       }
       o0[0] = a0_0;
-      r_d2 += 1;
     }
-    r_d0 += 1;
   }
 }

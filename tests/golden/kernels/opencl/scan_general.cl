@@ -50,15 +50,31 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
     float4 a0_0 = (float4)(-0.0f);
+    long flushes = 0;
+    float4 ha0_0 = -0.0f;
+    float4 la0_0 = 0.0f;
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
-    for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      const float4 x0 = vload4(0, p0);
-      a0_0 = (a0_0 + x0);
-      const float4 x1 = vload4(0, p0 + stride0_0);
-      a0_0 = (a0_0 + x1);
+    for (long c_d0 = t_d0; c_d0 + 32 <= e_d0 + 30; c_d0 += 32) {
+      const long c_d0_until = (e_d0 < c_d0 + 32 ? e_d0 : c_d0 + 32);
+      #pragma clang loop vectorize(disable)
+      for (; r_d0 + 2 <= c_d0_until; r_d0 += 2) {
+        __global const float* p0 = b0 + stride0_0*r_d0;
+        __global const float* p1 = b1;
+        const float4 x0 = vload4(0, p0);
+        a0_0 = (a0_0 + x0);
+        const float4 x1 = vload4(0, p0 + stride0_0);
+        a0_0 = (a0_0 + x1);
+      }
+      if (c_d0_until + 2 <= e_d0) {
+        const float4 ta0_0 = (a0_0 - la0_0);
+        const float4 pa0_0 = (ha0_0 + ta0_0);
+        const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+        ha0_0 = pa0_0;
+        flushes += 1;
+        a0_0 = (float4)(-0.0f);
+      }
     }
     #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
@@ -66,48 +82,48 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* p1 = b1;
       const float4 x0 = vload4(0, p0);
       a0_0 = (a0_0 + x0);
+    }
+    if (0 < flushes) {
+      const float4 ta0_0 = (a0_0 - la0_0);
+      const float4 pa0_0 = (ha0_0 + ta0_0);
+      const float4 qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+      la0_0 = select(0.0f, qa0_0, ((qa0_0 - qa0_0) == 0.0f));
+      ha0_0 = pa0_0;
+      a0_0 = ha0_0;
     }
     vstore4(a0_0, 0, o0);
   }
-  if (r_d1 + 2 <= e_d1) {
-    __global float* o0 = R0 + r_d1 + z_d0*N1;
-    __global const float* b0 = I0 + r_d1;
-    __global const float* b1 = I1 + r_d1;
-    float2 a0_0 = (float2)(-0.0f);
-    long r_d0 = t_d0;
-    #pragma clang loop vectorize(disable)
-    for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      const float2 x0 = vload2(0, p0);
-      a0_0 = (a0_0 + x0);
-      const float2 x1 = vload2(0, p0 + stride0_0);
-      a0_0 = (a0_0 + x1);
-    }
-    #pragma clang loop vectorize(disable)
-    for (; r_d0 < e_d0; r_d0++) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      const float2 x0 = vload2(0, p0);
-      a0_0 = (a0_0 + x0);
-    }
-    vstore2(a0_0, 0, o0);
-    r_d1 += 2;
-  }
-  if (r_d1 + 1 <= e_d1) {
+  #pragma clang loop vectorize(disable)
+  for (; r_d1 < e_d1; r_d1++) {
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
     float a0_0 = -0.0f;
+    long flushes = 0;
+    float ha0_0 = -0.0f;
+    float la0_0 = 0.0f;
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
-    for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      const float x0 = p0[0];
-      a0_0 = (a0_0 + x0);
-      const float x1 = p0[stride0_0];
-      a0_0 = (a0_0 + x1);
+    for (long c_d0 = t_d0; c_d0 + 32 <= e_d0 + 30; c_d0 += 32) {
+      const long c_d0_until = (e_d0 < c_d0 + 32 ? e_d0 : c_d0 + 32);
+      #pragma clang loop vectorize(disable)
+      for (; r_d0 + 2 <= c_d0_until; r_d0 += 2) {
+        __global const float* p0 = b0 + stride0_0*r_d0;
+        __global const float* p1 = b1;
+        const float x0 = p0[0];
+        a0_0 = (a0_0 + x0);
+        const float x1 = p0[stride0_0];
+        a0_0 = (a0_0 + x1);
+      }
+      if (c_d0_until + 2 <= e_d0) {
+        const float ta0_0 = (a0_0 - la0_0);
+        const float pa0_0 = (ha0_0 + ta0_0);
+        const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+        la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+        ha0_0 = pa0_0;
+        flushes += 1;
+        a0_0 = -0.0f;
+      }
     }
     #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
@@ -116,8 +132,15 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float x0 = p0[0];
       a0_0 = (a0_0 + x0);
     }
+    if (0 < flushes) {
+      const float ta0_0 = (a0_0 - la0_0);
+      const float pa0_0 = (ha0_0 + ta0_0);
+      const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
+      la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
+      ha0_0 = pa0_0;
+      a0_0 = ha0_0;
+    }
     o0[0] = a0_0;
-    r_d1 += 1;
   }
 }
 
@@ -223,48 +246,8 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       vstore4(f0_0_0_0, 0, q0);
     }
   }
-  if (r_d1 + 2 <= e_d1) {
-    __global float* o0 = O0 + r_d1;
-    __global float* carry0 = R0 + r_d1 + z_d0*N1;
-    __global const float* b0 = I0 + r_d1;
-    __global const float* b1 = I1 + r_d1;
-    float2 a0_0 = vload2(0, carry0);
-    long r_d0 = t_d0;
-    #pragma clang loop vectorize(disable)
-    for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      __global float* q0 = o0 + step0_0*r_d0;
-      const float2 x0 = vload2(0, p0);
-      const float2 v0_0_0_0 = x0;
-      const float2 w0_0_0_0 = (a0_0 + v0_0_0_0);
-      a0_0 = w0_0_0_0;
-      const float2 xe0 = vload2(0, p1);
-      const float2 f0_0_0_0 = ((w0_0_0_0 * (float2)(2.0f)) + xe0);
-      vstore2(f0_0_0_0, 0, q0);
-      const float2 x1 = vload2(0, p0 + stride0_0);
-      const float2 v1_0_0_0 = x1;
-      const float2 w1_0_0_0 = (a0_0 + v1_0_0_0);
-      a0_0 = w1_0_0_0;
-      const float2 f1_0_0_0 = ((w1_0_0_0 * (float2)(2.0f)) + xe0);
-      vstore2(f1_0_0_0, 0, q0 + step0_0);
-    }
-    #pragma clang loop vectorize(disable)
-    for (; r_d0 < e_d0; r_d0++) {
-      __global const float* p0 = b0 + stride0_0*r_d0;
-      __global const float* p1 = b1;
-      __global float* q0 = o0 + step0_0*r_d0;
-      const float2 x0 = vload2(0, p0);
-      const float2 v0_0_0_0 = x0;
-      const float2 w0_0_0_0 = (a0_0 + v0_0_0_0);
-      a0_0 = w0_0_0_0;
-      const float2 xe0 = vload2(0, p1);
-      const float2 f0_0_0_0 = ((w0_0_0_0 * (float2)(2.0f)) + xe0);
-      vstore2(f0_0_0_0, 0, q0);
-    }
-    r_d1 += 2;
-  }
-  if (r_d1 + 1 <= e_d1) {
+  #pragma clang loop vectorize(disable)
+  for (; r_d1 < e_d1; r_d1++) {
     __global float* o0 = O0 + r_d1;
     __global float* carry0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
@@ -303,6 +286,5 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float f0_0_0_0 = ((w0_0_0_0 * 2.0f) + xe0);
       q0[0] = f0_0_0_0;
     }
-    r_d1 += 1;
   }
 }
