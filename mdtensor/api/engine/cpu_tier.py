@@ -29,7 +29,6 @@ from mdtensor.api.engine.kernel_choice import (
     Structures,
     Unseen,
     add_general,
-    compile_thoroughly,
     ranked,
     specialised,
 )
@@ -196,7 +195,7 @@ class CpuPolicy:
     # What the background does.
 
     def _improve(self, served: Served) -> None:
-        self._make_up_for_haste(served.structure)
+        self._tiers.make_up_for_haste(served.structure, served.decision.seconds)
         problem = served.problem()
         decision = self._confirmed(served, problem)
         least, worth = (0.0, 1.0) if served.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)
@@ -209,12 +208,6 @@ class CpuPolicy:
         if len(structure.wanted) < _MAX_VARIANTS and not alike.is_ranked:
             alike.is_ranked = True
             self._improve_general(structure, problem, decision)
-
-    def _make_up_for_haste(self, structure: Structures) -> None:
-        """Compiles those kernels again that were compiled in haste."""
-        for variant in tuple(structure.variants):
-            if compile_thoroughly(structure, variant, self._tiers.apart):
-                self._tiers.tell()
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
         """The cost model's decision for a shape; calls are told if it is clearly better."""

@@ -60,7 +60,7 @@ class Engine:
         )
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
-        self.tiers = Tiers(device, self._tell)
+        self.tiers = Tiers(device, self._winners, self._tell)
         self.policy = (
             GpuPolicy(self.tiers, self._winners, self.structure)
             if self.target.kind == "gpu"
@@ -118,7 +118,8 @@ class Engine:
         if use_store and self.winner(problem) is not None:
             return None
         ask = partial(self.tiers.ask_for_first, structure, sizes, problem)
-        return evaluated(md_hom, ask, structure.evaluations)
+        is_kept = partial(self.tiers.load, structure)
+        return evaluated(md_hom, ask, is_kept, structure.evaluations)
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""

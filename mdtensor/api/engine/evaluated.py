@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 VARIABLE = "MDTENSOR_TIER0"
 # Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least.
 COMPILING = 0.06
+# And what loading takes that an earlier process kept, with the libraries for that.
+LOADING = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +35,20 @@ def is_on() -> bool:
 
 
 def evaluated(
-    md_hom: MDHom, ask: Callable[[], object], launches: Iterator[int] | None = None
+    md_hom: MDHom,
+    ask: Callable[[], object],
+    is_kept: Callable[[], bool] = lambda: False,
+    launches: Iterator[int] | None = None,
 ) -> Evaluated | None:
-    """What evaluates an `md_hom`; None where its first kernel is compiled sooner.
+    """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
 
-    `ask` is called once a launch comes again, by the numbers of `launches`.
+    `ask` is called once a launch comes again, by the numbers of `launches`; `is_kept` loads a
+    kernel that an earlier process kept, and tells whether there is one.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
     evaluation = Evaluation(md_hom)
-    if evaluation.seconds > COMPILING:
+    seconds = evaluation.seconds
+    if seconds > COMPILING or (seconds > LOADING and is_kept()):
         return None
     return Evaluated(md_hom, Repeated(evaluation, ask, launches or itertools.count(1)))

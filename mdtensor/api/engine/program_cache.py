@@ -62,9 +62,12 @@ class Winners:
         kept = self._kept(problem, schedule)
         if kept is not None:
             with suppress(CompileError):  # another driver by the same name and number
-                return kept.source, self._device.load(kept)
-        compiled = self._made(problem, schedule, source)
-        return compiled.source, self._device.load(compiled)
+                return self._loaded(kept)
+        return self._loaded(self._made(problem, schedule, source))
+
+    def _loaded(self, compiled: Compiled) -> tuple[KernelSource, Program]:
+        source = compiled.source
+        return source, self._device.load(compiled, [1] * len(source.sizes))
 
     def keep_program(
         self, problem: Problem, schedule: Schedule, source: KernelSource, program: Program

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,8 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     use_store = tuning_mode.uses_store()
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
-            found = evaluated(md_hom, lambda: _opener.ask("numpy", _open_behind), _launches)
+            ask = partial(_opener.ask, "numpy", _open_behind)
+            found = evaluated(md_hom, ask, _may_have_programs, launches=_launches)
         if found is not None:
             ran(found)
             return found
@@ -194,6 +195,13 @@ _opener = Background[Callable[[], None]](lambda work: work())
 def _may_have_winners() -> bool:
     """Whether the store has a winner; it is not opened where nothing was kept yet."""
     return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
+
+
+def _may_have_programs() -> bool:
+    """Whether an earlier process kept programs, which an engine finds."""
+    from mdtensor.backends.host.binary_cache import folder_of_kept  # which calls do without
+
+    return folder_of_kept("tuned").exists()
 
 
 def _open_behind() -> None:

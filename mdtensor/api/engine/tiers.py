@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -25,6 +26,7 @@ from mdtensor.api.engine.kernel_choice import (
     ranked,
     source_of,
 )
+from mdtensor.api.engine.program_cache import Winners
 from mdtensor.backends.host.binary_cache import Compiled
 from mdtensor.backends.protocol import Device
 from mdtensor.bounded import Bounded
@@ -56,11 +58,13 @@ class Tiers:
 
     `choices` for `md_hom`s, by whether the store counts, are dropped when there are new kernels;
     problems keep in `table` what they reached. `texts` are the keys of problems that a processor
-    has compiled kernels for. `tell` is called for each kernel that later calls can take.
+    has compiled kernels for. `tell` is called for each kernel that later calls can take. First
+    general kernels are kept by `programs`.
     """
 
-    def __init__(self, device: Device, tell: Callable[[], None]) -> None:
+    def __init__(self, device: Device, programs: Winners, tell: Callable[[], None]) -> None:
         self.device, self.target, self.tell = device, device.target, tell
+        self._programs = programs
         self.choices: dict[tuple[bool, MDHom], Choice] = {}
         self.table = Bounded[Problem, Choice | Made](MOST_CHOICES)
         self.texts: set[str] = set()
@@ -125,11 +129,13 @@ class Tiers:
     ) -> None:
         """Compiles the general candidate that suits a shape best; the simplest if that fails.
 
-        For a call that `waits`, in haste where the device knows how to, which the background makes
-        up for.
+        A first one is that of an earlier process, where one kept it. For a call that `waits`, it is
+        compiled in haste where the device knows how to, which the background makes up for.
         """
         compiler = self._here if waits else self.apart
         with self._first if waits else nullcontext():
+            if not structure.variants and self.load(structure):
+                return
             ranking = ranked(problem, self.target, general=True, most=2)[:2]
             for place, (seconds, schedule) in enumerate(ranking):
                 variant = without_parts(problem, schedule)
@@ -140,6 +146,7 @@ class Tiers:
                     if waits and self.device.hurries and seconds < WORTH_NO_HASTE:
                         source = replace(source, hasty=not self._here.is_kept(source))
                     structure.add(variant, general_kernel(source, compiler))
+                    self._keep(structure, variant, seconds)
                     if place == 0:  # the background would rank once more, and find the same
                         structure.alike(sizes).is_ranked = True
                     return
@@ -159,10 +166,39 @@ class Tiers:
 
         self.background.ask(id(structure), work, must=True)
 
+    def load(self, structure: Structures) -> bool:
+        """Whether a structure has a kernel: one that an earlier process kept is loaded."""
+        if structure.variants or (kept := self._programs.choice(structure.general)) is None:
+            return bool(structure.variants)
+        _, variant = kept
+        make = partial(source_of, structure.general, variant, self.target)
+        with suppress(CompileError, LoweringError):
+            structure.add(variant, self._programs.program(structure.general, variant, make))
+        return bool(structure.variants)
+
+    def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
+        """Has the background keep a first kernel for later processes; not one made in haste."""
+
+        def work() -> None:
+            source, program = structure.variants[variant]
+            if not source.hasty:
+                self._programs.keep_program(structure.general, variant, source, program)
+                self._programs.keep_choice(structure.general, seconds, variant)
+
+        if len(structure.variants) == 1:
+            self.background.ask((id(structure), variant), work, must=True)
+
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
-        if seconds >= WORTH_NO_HASTE:
-            compile_thoroughly(structure, variant, self._here)
+        if seconds >= WORTH_NO_HASTE and compile_thoroughly(structure, variant, self._here):
+            self._keep(structure, variant, seconds)
+
+    def make_up_for_haste(self, structure: Structures, seconds: float) -> None:
+        """Recompiles the kernels with optimisation that were compiled in haste."""
+        for variant in tuple(structure.variants):
+            if compile_thoroughly(structure, variant, self.apart):
+                self._keep(structure, variant, seconds)
+                self.tell()
 
 
 def _height(reached: Choice | Made | None) -> int:

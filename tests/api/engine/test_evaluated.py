@@ -178,3 +178,18 @@ def test_a_first_call_loads_no_compiler_and_opens_no_store(tmp_path: Path) -> No
     )
     environment = {evaluated.VARIABLE: "1", "MDTENSOR_CACHE_DIR": str(tmp_path / "none")}
     assert children.run("-c", program, env=environment).out == "125.0\n[]\n"
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_kernel_that_was_kept_is_loaded_where_that_is_sooner(
+    is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = TensorSpec.of((4, 4)), TensorSpec.of((4, 4))
+    md_hom = md_hom_from_einsum("ij,jk->ik", specs)
+
+    def found() -> evaluated.Evaluated | None:
+        return evaluated.evaluated(md_hom, lambda: None, lambda: is_kept)
+
+    assert found() is not None
+    monkeypatch.setattr(evaluated, "LOADING", 0.0)
+    assert (found() is None) == is_kept

@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.engine import program_cache, registry
+from mdtensor.api.engine import program_cache, registry, tiers
+from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
@@ -157,10 +159,10 @@ def test_what_was_damaged_or_is_refused_is_compiled_again(
     device = registry.engine_for().device
     load, refusals = device.load, [CompileError("refused")]
 
-    def refused_once(compiled: object) -> object:
+    def refused_once(compiled: Any, sizes: Any) -> object:
         if refusals:
             raise refusals.pop()
-        return load(compiled)
+        return load(compiled, sizes)
 
     monkeypatch.setattr(device, "load", refused_once)
     assert lowered(problem_of())
@@ -195,3 +197,26 @@ def test_a_process_that_tunes_keeps_the_program_for_the_next(
     end = children.run("-c", SECOND_PROCESS)
     told = report, kept, registry.engine_for().environment, end.err
     assert end.out == "ij,jk->ik: from the cache, 0 trials; tuned 29.0\n", told
+
+
+def test_a_first_general_kernel_is_kept_for_later_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which neither rank nor lower; machine code alone would not do."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    device, store = registry.engine_for().device, Store.in_memory()
+    (md_hom,) = mdt.compile("ij,jk->ik", A, B).md_homs
+    first = Engine(device, lambda: store)
+    first.choose(md_hom)
+    first.settle(600)
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(tiers, "ranked", never)
+    monkeypatch.setattr(tiers, "source_of", never)
+    kept = Engine(device, lambda: store).choose(md_hom)
+    assert kept.is_general
+    assert not kept.source.hasty
+    kept.program(A, B, result := np.empty_like(A))
+    np.testing.assert_allclose(result, A @ B, rtol=1e-5)

@@ -25,7 +25,8 @@ def told() -> list[None]:
 
 @pytest.fixture
 def found(told: list[None]) -> Tiers:
-    return Tiers(registry.engine_for().device, lambda: told.append(None))
+    engine = registry.engine_for()
+    return Tiers(engine.device, engine._winners, lambda: told.append(None))
 
 
 def md_hom(extent: int) -> MDHom:
