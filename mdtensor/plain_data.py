@@ -9,7 +9,7 @@ import hashlib
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -89,18 +89,31 @@ def digest_of(value: object) -> str:
     def text_of(value: object) -> str:
         if isinstance(value, tuple):
             return f"({','.join([text_of(each) for each in cast('tuple[object, ...]', value)])})"
-        if (text := known.get(id(value))) is not None:
-            return text
-        names = _compared(type(value))
-        if names is None:
-            return _text_of_scalar(value)
-        parts = [text_of(getattr(value, name)) for name in names]
-        lines.append(f"{type(value).__name__} {' '.join(parts)}")
-        text = known[id(value)] = f"#{len(lines)}"
-        return text
+        return known.get(id(value)) or _text_of_scalar(value)
 
-    text_of(value)
+    waiting = [value]  # instead of recursion, since expressions are deep
+    while waiting:
+        each = waiting[-1]
+        if (names := _compared(type(each))) is None:
+            raise TypeError(f"{shown(each)} has no digest")
+        parts = [getattr(each, name) for name in names]
+        missing = [part for part in _dataclasses_in(tuple(parts)) if id(part) not in known]
+        waiting += reversed(missing)
+        if not missing:
+            waiting.pop()
+            if id(each) not in known:
+                lines.append(f"{type(each).__name__} {' '.join(map(text_of, parts))}")
+                known[id(each)] = f"#{len(lines)}"
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _dataclasses_in(value: object) -> Iterator[object]:
+    """A dataclass itself, or those in a tuple."""
+    if isinstance(value, tuple):
+        for each in cast("tuple[object, ...]", value):
+            yield from _dataclasses_in(each)
+    elif _compared(type(value)) is not None:
+        yield value
 
 
 @cache

@@ -74,6 +74,10 @@ class Winners:
     ) -> None:
         """Keeps a program that will be a winner's, so that no call waits for a compiler."""
         self._found.keep((problem, schedule), (source, program))
+        self.keep_code(problem, schedule, source)
+
+    def keep_code(self, problem: Problem, schedule: Schedule, source: KernelSource) -> None:
+        """Keeps the machine code that was made of a text, for later processes."""
         machine = self._device.binaries.get(self._device.machine_code_key(source))
         if machine is not None:
             content = content_of(Compiled(source, machine))

@@ -36,6 +36,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.stage_timer import stage
 from mdtensor.translate.md_hom import MDHom
 
 MOST_CHOICES = 4096
@@ -168,21 +169,22 @@ class Tiers:
 
     def load(self, structure: Structures) -> bool:
         """Whether a structure has a kernel: one that an earlier process kept is loaded."""
-        if structure.variants or (kept := self._programs.choice(structure.general)) is None:
-            return bool(structure.variants)
-        _, variant = kept
-        make = partial(source_of, structure.general, variant, self.target)
-        with suppress(CompileError, LoweringError):
-            structure.add(variant, self._programs.program(structure.general, variant, make))
+        if structure.variants:
+            return True
+        with stage("choose"), suppress(CompileError, LoweringError):
+            if (kept := self._programs.choice(structure.general)) is not None:
+                _, variant = kept
+                make = partial(source_of, structure.general, variant, self.target)
+                structure.add(variant, self._programs.program(structure.general, variant, make))
         return bool(structure.variants)
 
     def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Has the background keep a first kernel for later processes; not one made in haste."""
 
         def work() -> None:
-            source, program = structure.variants[variant]
+            source, _ = structure.variants[variant]
             if not source.hasty:
-                self._programs.keep_program(structure.general, variant, source, program)
+                self._programs.keep_code(structure.general, variant, source)
                 self._programs.keep_choice(structure.general, seconds, variant)
 
         if len(structure.variants) == 1:
