@@ -68,7 +68,9 @@ def test_everything_is_private_whatever_the_umask_is(cache: Path) -> None:
     children.run("-c", CALL + "mdt.devices()", env={"OCL_ICD_VENDORS": ""})
     found = [cache, *cache.rglob("*")]
     assert {"icd", "programs", "binaries", "tuned", "tuning.sqlite3"} <= {p.name for p in found}
-    assert not {str(path) for path in found if mode(path) & 0o077}
+    # Links to the files of Intel's runtime have its modes, in a folder that is private.
+    own = [path for path in found if path.parent.parent != cache / "intel"]
+    assert not {str(path) for path in own if mode(path) & 0o077}
 
 
 @pytest.mark.parametrize("below", ["", "programs", "programs/binaries"])
