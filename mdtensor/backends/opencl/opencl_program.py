@@ -99,8 +99,8 @@ class OpenCLProgram:
         arrays: list[np.ndarray] = [self.sizes] if len(self.sizes) else []
         if self.counter_count:
             arrays.insert(0, np.zeros(self.counter_count, np.uint32))
-        self._local.keep = (memory, arrays)  # of which arguments may be but the addresses
         fixed = [scratch, *map(self.device.argument, arrays)]
+        self._local.keep = memory, arrays, fixed  # which kernels do not
         for kernel in kernels:
             self.device.set_arguments(kernel, len(self.source.arrays), fixed)
         threads = [(entry.threads,) for entry in self.source.entries]
