@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.host import bare
 from bench.machine import now
 from bench.timing import batch
 from bench.workload import Call
@@ -213,7 +212,7 @@ def enqueue_of(planned: Any) -> Call:
         specs = [buffer.spec for buffer in (*md_hom.inputs, *md_hom.outputs)]
         counted = choice.program  # until its launches were many
         program = counted.program if isinstance(counted, Counted) else counted
-        calls.append(bare(program, [_held(spec) for spec in specs]))
+        calls.append(functools.partial(program.launcher(), *map(_held, specs)))
 
     def several() -> None:
         for each in calls:

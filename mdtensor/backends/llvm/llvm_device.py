@@ -104,12 +104,10 @@ class LLVMDevice:
         """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
         return aligned_empty(shape, dtype, strides)
 
-    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, int]:
+    def scratch(self, nbytes: int) -> tuple[np.ndarray, int]:
         """Scratch memory of this thread, and its address: one block for each power of two."""
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, np.ndarray] | None = getattr(self._local, "blocks", None)
-        if blocks is None:
-            blocks = self._local.blocks = {}
+        blocks: dict[int, np.ndarray] = vars(self._local).setdefault("blocks", {})
         if size not in blocks:
             blocks[size] = aligned_empty((size,), np.uint8)
         return blocks[size], self.argument(blocks[size])

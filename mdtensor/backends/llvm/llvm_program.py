@@ -26,7 +26,7 @@ class LaunchingDevice(Protocol):
         """A compiled program."""
         ...
 
-    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, int]:
+    def scratch(self, nbytes: int) -> tuple[np.ndarray, int]:
         """Scratch memory of this thread, and its address."""
         ...
 
@@ -80,7 +80,7 @@ class LLVMProgram:
         return self._launcher()
 
     def _of_this_thread(self) -> Launcher:
-        memory, scratch = self.device.scratch(self.scratch_bytes, inline=self.inline)
+        memory, scratch = self.device.scratch(self.scratch_bytes)
         counters = aligned_empty((max(2, self.counter_count) * 2,), np.uint32)
         counters[:] = 0
         self._local.launch = self._launcher(scratch, _address(counters), memory, counters)

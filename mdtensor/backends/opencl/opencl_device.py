@@ -19,8 +19,7 @@ import numpy as np
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.host.deferred_release import DeferredRelease, Owner
-from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels
-from mdtensor.backends.opencl.opencl_program import OpenCLProgram
+from mdtensor.backends.opencl.opencl_program import ADDRESS, OpenCLProgram
 from mdtensor.backends.opencl.opencl_runtime import (
     hint_where_none_is_found,
     hint_where_one_does_not_open,
@@ -34,7 +33,6 @@ from mdtensor.kernels.kernel_source import KernelSource, numbered
 from mdtensor.process_end import seconds_left
 
 R = TypeVar("R")
-_BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 
 
 def devices() -> list[tuple[str, Any]]:
@@ -62,7 +60,7 @@ def open_device(device: Any) -> OpenCLDevice:
 
 
 class OpenCLDevice:
-    """One OpenCL device, its context, and its queues: one pooled, one run by the caller."""
+    """One OpenCL device, its context, and its queue."""
 
     arrays = "numpy"
     faults: tuple[type[Exception], ...] = ()
@@ -80,14 +78,9 @@ class OpenCLDevice:
                 f"{name} cannot be opened: {error}", hint=hint_where_one_does_not_open(name)
             ) from None
         drained_at_end(cl, self.queue)
-        # The extension's own function: small calls feel the wrapper in Python around it.
-        self.enqueue: Callable[..., Any] = cl._cl.enqueue_nd_range_kernel
         # PyOpenCL's programs in Python are kept in a folder of its own, under a lock that killed
         # processes leave behind, and warn of all that compilers say.
         self._new_program: Callable[..., Any] = cl._cl._Program
-        self.inline_queue = self.queue
-        if "cl_intel_exec_by_local_thread" in device.extensions:
-            self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
         self.takes_addresses = _takes_addresses(cl, device)
         self.mistakes_barriers = _mistakes_barriers(cl, device)
         self._local = threading.local()
@@ -184,10 +177,10 @@ class OpenCLDevice:
     def _program(
         self, owner: Owner[Any], source: KernelSource, sizes: Sequence[int]
     ) -> OpenCLProgram:
-        kernels = Kernels(self.cl, owner, source)
+        program = OpenCLProgram(self, owner, source, sizes)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
-        self._compiling(kernels.shared)
-        return OpenCLProgram(self, kernels, source, sizes, source.inline)
+        self._compiling(program.made)
+        return program
 
     def is_lost(self) -> bool:
         """Never: what goes wrong on a processor ends the process."""
@@ -223,21 +216,18 @@ class OpenCLDevice:
         """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
         return aligned_empty(shape, dtype, strides)
 
-    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, Any]:
+    def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
         """Scratch memory of this thread, and the object by which a kernel takes it.
 
-        A queue runs one program of a thread at a time, so its programs share memory: one block for
-        each power of two.
+        The queue runs one program of a thread at a time, so its programs share memory: one block
+        for each power of two.
         """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[tuple[int, bool], tuple[np.ndarray, Any]] | None
-        blocks = getattr(self._local, "blocks", None)
-        if blocks is None:
-            blocks = self._local.blocks = {}
-        if (size, inline) not in blocks:
+        blocks: dict[int, tuple[np.ndarray, Any]] = vars(self._local).setdefault("blocks", {})
+        if size not in blocks:
             memory = aligned_empty((size,), np.uint8)
-            blocks[size, inline] = memory, self.argument(memory)
-        return blocks[size, inline]
+            blocks[size] = memory, self.argument(memory)
+        return blocks[size]
 
     def argument(self, array: np.ndarray) -> Any:
         """The argument of a generated kernel for an array that starts at its first element."""

@@ -36,9 +36,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     device, found = registry.engine_for().device, [0]
     scratch = device.scratch
 
-    def noted(nbytes: int, *, inline: bool) -> object:
+    def noted(nbytes: int) -> object:
         found.append(nbytes)
-        return scratch(nbytes, inline=inline)
+        return scratch(nbytes)
 
     monkeypatch.setattr(device, "scratch", noted)
     return found

@@ -15,7 +15,6 @@ import pytest
 from mdtensor.backends.host import hardware
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode
 from mdtensor.backends.opencl import opencl_device as backend
-from mdtensor.backends.opencl.opencl_program import CALLS_BY_SHARED
 from mdtensor.backends.opencl.opencl_target import target_of
 from mdtensor.backends.select import open_compiler
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
@@ -61,17 +60,16 @@ def compiled(device, case: Case):
     return device.compile(text, fuzz.run_time_sizes(case))
 
 
-def plain_case(einsum: Einsum, *, inline: bool = False) -> Case:
+def plain_case(einsum: Einsum) -> Case:
     problem = Case(einsum, cpu(0, ())).problem()
-    schedule = cpu(len(problem.extents), problem.contracted, inline=inline)
+    schedule = cpu(len(problem.extents), problem.contracted)
     return Case(einsum, replace(schedule, staged=("",) * len(problem.streams)))
 
 
-@pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_input_of_any_layout(device, layout, inline):
+def test_input_of_any_layout(device, layout):
     einsum = Einsum("ij,j->i", (LAYOUTS[layout], VECTOR), operand((5,)))
-    fuzz.check_program(compiled(device, plain_case(einsum, inline=inline)), einsum, 0)
+    fuzz.check_program(compiled(device, plain_case(einsum)), einsum, 0)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +95,8 @@ def test_arrays_without_axes(device, dtype, readonly):
     fuzz.check_program(compiled(device, plain_case(einsum)), einsum, 0)
 
 
-@pytest.mark.parametrize("inline", [False, True])
-def test_many_threads_run_one_program(device, inline):
-    case = CASES["dot_split"]  # its groups share scratch memory
-    case = replace(case, schedule=replace(case.schedule, inline=inline))
-    program = compiled(device, case)
+def test_many_threads_run_one_program(device):
+    program = compiled(device, CASES["dot_split"])  # its groups share scratch memory
     failures: list[str] = []
     start = threading.Barrier(8)
 
@@ -123,9 +118,8 @@ def test_many_threads_run_one_program(device, inline):
     assert not failures, failures[:3]
 
 
-@pytest.mark.parametrize("inline", [False, True])
-def test_results_are_there_when_the_call_returns(device, inline):
-    case = plain_case(matmul(64, 64, 64), inline=inline)
+def test_results_are_there_when_the_call_returns(device):
+    case = plain_case(matmul(64, 64, 64))
     case = replace(case, schedule=replace(case.schedule, parts=(8, 1, 8)))
     program = compiled(device, case)
     rng = np.random.default_rng(0)
@@ -143,7 +137,7 @@ def test_one_program_serves_other_sizes(device):
     other = replace(case, einsum=matmul(33, 11, 50))
     assert other.problem() == case.problem()
     bound = program.bound(fuzz.run_time_sizes(other))
-    assert bound.kernels is program.kernels
+    assert bound.owner is program.owner
     fuzz.check_program(bound, other.einsum, 0)
     fuzz.check_program(program, case.einsum, 0)
 
@@ -283,25 +277,6 @@ class TestWithoutSharedMemory:
             fuzz.check_program(program, einsum, 0)
 
 
-def test_kernel_objects_are_made_for_programs_that_a_thread_calls_often(device, monkeypatch):
-    case = Case(matmul(4, 9, 16), cpu(3, (1,), inline=True))
-    program = compiled(device, case)
-    made: list[int] = []
-    make = program.kernels.made
-    monkeypatch.setattr(program.kernels, "made", lambda: made.append(1) or make())
-    a, b = np.ones((4, 9), "f4"), np.ones((9, 16), "f4")
-    launch, result = program.launcher(), np.empty((4, 16), "f4")
-    for number in range(CALLS_BY_SHARED + 5):
-        result[...] = np.nan
-        launch(a, b, result)
-        assert (result == 9).all()
-        assert len(made) == (number >= CALLS_BY_SHARED)
-    thread = threading.Thread(target=launch, args=(a, b, result))
-    thread.start()
-    thread.join()
-    assert len(made) == 2, "another thread begins with objects that its programs share"
-
-
 def test_programs_that_nobody_uses_are_released_while_nobody_compiles(device, monkeypatch):
     """Intel's compiler ran without end when another thread released a program beside it."""
     released: list[bool] = []
@@ -327,8 +302,8 @@ def test_programs_that_nobody_uses_are_released_while_nobody_compiles(device, mo
 
 def test_kernel_objects_keep_their_program(device):
     program = device.compile(source("dot_split", OPENCL))
-    kernels = program.kernels.made()
-    held = weakref.ref(program.kernels)
+    kernels = program.made()
+    held = weakref.ref(program)
     gc.collect()
     before = len(device._programs)
     del program
