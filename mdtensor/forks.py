@@ -92,21 +92,39 @@ def _take_all() -> None:
             _taken.append(lock)
 
 
-def _is_importing() -> bool:
-    """Whether another thread imports a module, under a lock that a child could never take.
+# Locks of Python's import system, which has no public way to ask for them, by names of modules.
+_module_locks: dict[str, Any] = vars(sys.modules["_frozen_importlib"]).get("_module_locks", {})
 
-    These are locks of Python's import system, which has no public way to ask for them.
-    """
-    locks: dict[str, Any] = vars(sys.modules["_frozen_importlib"]).get("_module_locks", {})
-    own = threading.get_ident()
-    held = (getattr(reference(), "owner", None) for reference in tuple(locks.values()))
-    return any(owner not in (None, own) for owner in held)
+
+def _imported_by_others() -> list[str]:
+    """The modules that other threads import, under locks that a child could never take."""
+    locks = [(name, reference()) for name, reference in tuple(_module_locks.items())]
+    free = None, threading.get_ident()
+    return [name for name, lock in locks if getattr(lock, "owner", None) not in free]
+
+
+def _is_importing() -> bool:
+    """Whether another thread imports a module."""
+    return bool(_imported_by_others())
+
+
+def _begin_imports_anew() -> None:
+    """Lets a child import what another thread was importing, which began once a fork had looked."""
+    for name in _imported_by_others():
+        del _module_locks[name]
+        if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+            del sys.modules[name]
 
 
 def _give_back() -> None:
     _release()
     sys.setswitchinterval(_interval)
     _forking.release()
+
+
+def _give_back_in_child() -> None:
+    _begin_imports_anew()
+    _give_back()
 
 
 def _release() -> None:
@@ -117,4 +135,6 @@ def _release() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
+    os.register_at_fork(
+        before=_take, after_in_parent=_give_back, after_in_child=_give_back_in_child
+    )

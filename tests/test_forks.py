@@ -204,6 +204,36 @@ def test_no_pool_of_threads_is_imported_first_while_a_fork_waits() -> None:
     assert run(IMPORTED_BESIDE) == "0\n"
 
 
+# An import that another thread began once a fork had looked for those under way.
+IMPORTED_AFTER_THE_LOOK = """
+import tempfile
+from mdtensor import forks
+forks._is_importing = lambda: False
+begun, is_child = threading.Event(), False
+with tempfile.TemporaryDirectory() as folder:
+    with open(f"{folder}/imported_slowly.py", "w") as file:
+        file.write("import __main__\\nif not __main__.is_child:\\n")
+        file.write("    __main__.begun.set()\\n    __main__.may_end.wait()\\nvalue = 3\\n")
+    sys.path.insert(0, folder)
+    may_end = threading.Event()
+    thread = threading.Thread(target=__import__, args=("imported_slowly",))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        is_child = True
+        import imported_slowly
+        os._exit(imported_slowly.value)
+    print(code_of(child), forks._imported_by_others())
+    may_end.set()
+    thread.join()
+"""
+
+
+def test_a_child_begins_an_import_anew_that_another_thread_was_in() -> None:
+    assert run(IMPORTED_AFTER_THE_LOOK, limit_s=60) == "3 ['imported_slowly']\n"
+
+
 # A lock that a thread keeps and takes while a fork waits for an earlier one, which it takes again
 # when the fork waits for the later one.
 KEPT_MEANWHILE = """

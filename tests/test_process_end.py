@@ -88,3 +88,34 @@ def test_an_exit_handler_computes_what_is_new(
     process = ended(started(_LATE, tmp_path / "cache"))
     assert process.is_clean(), process
     assert process.shown == "computed\n"
+
+
+# A daemon thread in a product when the process ends, which OpenBLAS would wait for with no end.
+_IN_A_PRODUCT = """
+import threading, time
+from mdtensor.evaluator import batched_matmul
+begun, main = threading.Event(), threading.current_thread()
+
+def product(a, b):
+    if threading.current_thread() is not main:
+        begun.set()
+        time.sleep(0.3)
+        print("ended", flush=True)
+    return a @ b
+
+batched_matmul.original = lambda _: product
+square = np.ones((3, 3))
+work = lambda: [mdt.einsum("ij,jk->ik", square, square) for _ in range(2)]
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
+
+
+@pytest.mark.process
+def test_an_end_waits_for_a_product_and_lets_no_other_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDTENSOR_TIER0", "1")
+    process = ended(started(_IN_A_PRODUCT, tmp_path / "cache"))
+    assert process.is_clean(), process
+    assert process.shown == "ended\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
 from mdtensor.originals import original
+from mdtensor.process_end import FOR_KERNELS_S, seconds_left
 from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Concat, Pointwise
 from mdtensor.translate.md_hom import MDHom
@@ -19,10 +21,16 @@ from mdtensor.translate.scalar import Expr
 
 Axes = tuple[int, ...]
 
-# OpenBLAS ends its threads as the process forks; where another thread computes by them, neither
-# would go on.
+# OpenBLAS ends its threads as the process forks or ends; where another thread computes by them,
+# neither would go on.
 _in_blas = threading.RLock()
 keep_over_forks(_in_blas, innermost=True)
+
+
+@atexit.register
+def _end() -> None:
+    """Waits for the product of another thread, and lets no other thread begin one."""
+    _in_blas.acquire(timeout=seconds_left(FOR_KERNELS_S, spare=0.0))
 
 
 def held(dtype: np.dtype) -> np.dtype:

@@ -107,7 +107,9 @@ class LLVMDevice:
     def scratch(self, nbytes: int) -> tuple[np.ndarray, int]:
         """Scratch memory of this thread, and its address: one block for each power of two."""
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, np.ndarray] = vars(self._local).setdefault("blocks", {})
+        blocks: dict[int, np.ndarray] | None = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = {}
         if size not in blocks:
             blocks[size] = aligned_empty((size,), np.uint8)
         return blocks[size], self.argument(blocks[size])

@@ -223,7 +223,9 @@ class OpenCLDevice:
         for each power of two.
         """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, tuple[np.ndarray, Any]] = vars(self._local).setdefault("blocks", {})
+        blocks: dict[int, tuple[np.ndarray, Any]] | None = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = {}
         if size not in blocks:
             memory = aligned_empty((size,), np.uint8)
             blocks[size] = memory, self.argument(memory)
