@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VARIABLE = "MDTENSOR_TIER0"
 # Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least.
 COMPILING = 0.06
-# And what loading takes that an earlier process kept, with the libraries for that.
+# And what loading takes that an earlier process kept, on a device that is open.
 LOADING = 0.01
 
 

@@ -176,7 +176,7 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
             ask = partial(_opener.ask, "numpy", _open_behind)
-            found = evaluated(md_hom, ask, _may_have_programs, launches=_launches)
+            found = evaluated(md_hom, ask, launches=_launches)
         if found is not None:
             ran(found)
             return found
@@ -195,13 +195,6 @@ _opener = Background[Callable[[], None]](lambda work: work())
 def _may_have_winners() -> bool:
     """Whether the store has a winner; it is not opened where nothing was kept yet."""
     return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
-
-
-def _may_have_programs() -> bool:
-    """Whether an earlier process kept programs, which an engine finds."""
-    from mdtensor.backends.host.binary_cache import folder_of_kept  # which calls do without
-
-    return folder_of_kept("tuned").exists()
 
 
 def _open_behind() -> None:
