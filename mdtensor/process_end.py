@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 # A compilation that is under way, beside other work: where it goes on, what it uses is taken away
@@ -21,3 +22,9 @@ def seconds_left(most: float = LONGEST_S, *, spare: float = FOR_KERNELS_S) -> fl
     if not _began:
         _began.append(time.monotonic())
     return max(0.0, min(most, _began[0] + LONGEST_S - spare - time.monotonic()))
+
+
+def stay_unless_main() -> None:
+    """Returns in the main thread; any other stays here, and ends with the process."""
+    while threading.current_thread() is not threading.main_thread():
+        threading.Event().wait()

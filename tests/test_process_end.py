@@ -99,7 +99,8 @@ begun, main = threading.Event(), threading.current_thread()
 def product(a, b):
     if threading.current_thread() is not main:
         begun.set()
-        time.sleep(0.3)
+        while not batched_matmul._ended:
+            time.sleep(0.001)
         print("ended", flush=True)
     return a @ b
 

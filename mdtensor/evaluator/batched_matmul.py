@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
 from mdtensor.originals import original
-from mdtensor.process_end import FOR_KERNELS_S, seconds_left
+from mdtensor.process_end import FOR_KERNELS_S, seconds_left, stay_unless_main
 from mdtensor.specs import kind_of
 from mdtensor.translate.combine import Concat, Pointwise
 from mdtensor.translate.md_hom import MDHom
@@ -25,11 +25,13 @@ Axes = tuple[int, ...]
 # neither would go on.
 _in_blas = threading.RLock()
 keep_over_forks(_in_blas, innermost=True)
+_ended: list[None] = []  # an element once no thread but the main one may begin a product
 
 
 @atexit.register
 def _end() -> None:
     """Waits for the product of another thread, and lets no other thread begin one."""
+    _ended.append(None)
     _in_blas.acquire(timeout=seconds_left(FOR_KERNELS_S, spare=0.0))
 
 
@@ -67,6 +69,8 @@ class BatchedMatmul:
         order = (*self.batch, *self.rows, *self.columns)
         others = tuple([axis for axis in range(self.rank) if axis not in order])
         extents = [max(lhs.shape[axis], rhs.shape[axis]) for axis in order]
+        if _ended:
+            stay_unless_main()
         with _in_blas:
             product = original("numpy.matmul")(a, b)
         result = product.reshape(*extents, *[1] * len(others))

@@ -24,7 +24,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from mdtensor.forks import keep_over_forks
-from mdtensor.process_end import FOR_KERNELS_S, seconds_left
+from mdtensor.process_end import FOR_KERNELS_S, seconds_left, stay_unless_main
 
 _Result = TypeVar("_Result")
 _BETWEEN_LOOKS_US = 50
@@ -41,7 +41,7 @@ def returning(wait: Callable[[], None]) -> Callable[[], None]:
 
     def waits() -> None:
         if ended:
-            _stay_unless_main()
+            stay_unless_main()
         wait()
 
     _codes.add(waits.__code__)
@@ -88,12 +88,6 @@ def _are_done(markers: list[Callable[[], bool]]) -> bool:
     return True
 
 
-def _stay_unless_main() -> None:
-    """Returns in the main thread; any other stays here, and ends with the process."""
-    while threading.current_thread() is not threading.main_thread():
-        threading.Event().wait()
-
-
 def _is_waiting() -> bool:
     """Whether another thread waits or enqueues: what it runs of Python ends with a call of C++."""
     return any(map(_has_codes, _other_frames().values()))
@@ -109,7 +103,7 @@ def _other_frames() -> dict[int, FrameType]:
 def _has_codes(frame: FrameType | None) -> bool:
     """Whether a thread is in a function that is watched, and does not stay there for ever."""
     while frame is not None and frame.f_code not in _codes:
-        if frame.f_code is _stay_unless_main.__code__:
+        if frame.f_code is stay_unless_main.__code__:
             return False
         frame = frame.f_back
     return frame is not None

@@ -113,7 +113,7 @@ def test_behind_an_end_the_main_thread_alone_waits(monkeypatch: pytest.MonkeyPat
             raise SystemExit
 
     like = {**vars(threading), "Event": ForEver}
-    monkeypatch.setattr(opencl_waits, "threading", SimpleNamespace(**like))
+    monkeypatch.setattr(process_end, "threading", SimpleNamespace(**like))
     seen: list[threading.Thread] = []
     wait = returning(lambda: seen.append(threading.current_thread()))
     opencl_waits._end()
