@@ -22,7 +22,7 @@ def profile(
 ) -> dict[str, Any]:
     """Seconds of the hot calls, of their enqueue alone, and of calls after a pause.
 
-    The bare enqueue is that of the plan's own kernels, and the wait for them. It takes turns with
+    The enqueue is a launch of the plan's own kernels, and the wait for them. It takes turns with
     the calls.
     """
     program = program_of(workload, operands)

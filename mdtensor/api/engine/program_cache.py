@@ -59,11 +59,18 @@ class Winners:
         """
         if (found := self._found.get((problem, schedule))) is not None:
             return found
+        kept = self.kept_program(problem, schedule)
+        return kept or self._loaded(self._made(problem, schedule, source))
+
+    def kept_program(
+        self, problem: Problem, schedule: Schedule
+    ) -> tuple[KernelSource, Program] | None:
+        """The program that an earlier process kept; None where there is none that can be loaded."""
         kept = self._kept(problem, schedule)
         if kept is not None:
             with suppress(CompileError):  # another driver by the same name and number
                 return self._loaded(kept)
-        return self._loaded(self._made(problem, schedule, source))
+        return None
 
     def _loaded(self, compiled: Compiled) -> tuple[KernelSource, Program]:
         source = compiled.source

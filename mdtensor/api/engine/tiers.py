@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -171,11 +170,11 @@ class Tiers:
         """Whether a structure has a kernel: one that an earlier process kept is loaded."""
         if structure.variants:
             return True
-        with stage("choose"), suppress(CompileError, LoweringError):
-            if (kept := self._programs.choice(structure.general)) is not None:
-                _, variant = kept
-                make = partial(source_of, structure.general, variant, self.target)
-                structure.add(variant, self._programs.program(structure.general, variant, make))
+        with stage("choose"):
+            kept = self._programs.choice(structure.general)
+            variant = None if kept is None else kept[1]
+            if variant and (kernel := self._programs.kept_program(structure.general, variant)):
+                structure.add(variant, kernel)
         return bool(structure.variants)
 
     def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:

@@ -17,8 +17,10 @@ from mdtensor.api.engine import program_cache, registry, tiers
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.autotune.store.store import Store
+from mdtensor.backends.host.binary_cache import remove_kept
 from mdtensor.errors import CompileError
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
@@ -220,3 +222,21 @@ def test_a_first_general_kernel_is_kept_for_later_processes(
     assert not kept.source.hasty
     kept.program(A, B, result := np.empty_like(A))
     np.testing.assert_allclose(result, A @ B, rtol=1e-5)
+
+
+def test_a_first_kernel_whose_machine_code_is_gone_is_chosen_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call compiles by the store's choice alone, past the marks of what crashed compilers."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    device, store = registry.engine_for().device, Store.in_memory()
+    (md_hom,) = mdt.compile("ij,jk->ik", A, B).md_homs
+    first = Engine(device, lambda: store)
+    first.choose(md_hom)
+    first.settle(600)
+    second = Engine(device, lambda: store)
+    structure = second.structure(GENERALISE(second.problem_of(md_hom))[0])
+    assert second.tiers._programs.choice(structure.general) is not None
+    remove_kept()
+    assert not second.tiers.load(structure)
+    assert second.choose(md_hom).is_general
