@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import dims_in, params_in
 
 
 def validate_peel(problem: Problem, schedule: Schedule) -> None:
@@ -55,13 +58,38 @@ def validate_transposed(problem: Problem, schedule: Schedule) -> None:
 
 
 def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
-    """Kept dims along which results are contiguous, where they are not along the lanes."""
+    """Kept dims along which results are contiguous, where they are not along the lanes.
+
+    None where a result is the same in all lanes, of which there is nothing to transpose: shuffles
+    of elements that were loaded one by one crash LLVM 22 where it compiles in haste.
+    """
+    if not all(_vary_along(problem, lane)):
+        return ()
     writes = [write for write in problem.writes if write.strides[lane].constant != 1]
     return tuple(
         d
         for d in problem.kept
         if d != lane and any(write.strides[d].constant == 1 for write in writes)
     )
+
+
+def _vary_along(problem: Problem, dim: int) -> list[bool]:
+    """Which elements of a written tuple depend on a dim, as far as reads and indices tell."""
+    label = problem.labels[dim]
+
+    def of(function: ScalarFunction, given: Sequence[bool]) -> list[bool]:
+        return [
+            label in dims_in(result) or any(given[n] for n in params_in(result))
+            for result in function.results
+        ]
+
+    reads = [bool(read.computed) or dim in problem.used[read.stream] for read in problem.all_reads]
+    first = len(problem.reads)
+    varying = of(problem.scalar, reads[:first])
+    if problem.operator is not None:
+        varying = [any(varying)] * len(varying)
+    finish = problem.finish
+    return varying if finish is None else of(finish.function, [*varying, *reads[first:]])
 
 
 def validate_streaming(problem: Problem, schedule: Schedule) -> None:

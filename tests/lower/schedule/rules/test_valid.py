@@ -12,7 +12,12 @@ from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Computed, problem_from_md_hom
 from mdtensor.lower.schedule.rules.valid import validate
-from mdtensor.translate.scalar import const
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import cast, const, index_of, param
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import CASES, cpu, einsum, gpu, matmul
 
 MATMUL = problem_from_md_hom(matmul(5, 9, 32).md_hom())
@@ -138,6 +143,25 @@ def test_transposed_rows_may_be_streamed_where_lanes_lie_a_multiple_apart():
         validate(problem, replace(schedule, streaming=False))
         with pytest.raises(LoweringError, match="next to each other along the lanes"):
             validate(problem, schedule)
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_what_is_the_same_in_all_lanes_is_not_transposed(varies):
+    rows, lanes = (Dim(name, 16, CC) for name in "ij")
+    index = tuple(map(AffineIndex.of, "ij"))
+    x, y = (Buffer(name, TensorSpec.of((16,) * n, "i1")) for name, n in (("x", 1), ("y", 2)))
+    value = param(0, "i1")
+    if varies:
+        value = value + cast(index_of("j"), "i1")
+    function = ScalarFunction((np.dtype("i1"),), (value,), "f")
+    reads, writes = Access(0, index[:1]), Access(0, index[::-1])
+    problem = problem_from_md_hom(MDHom((rows, lanes), function, (x,), (y,), (reads,), (writes,)))
+    schedule = cpu(2, (), lane=1, width=4, registers=(4, 4), staged=("",), transposed=True)
+    if varies:
+        validate(problem, schedule)
+        return
+    with pytest.raises(LoweringError, match="tiles are transposed whose rows are neighbours"):
+        validate(problem, schedule)
 
 
 def test_streaming_cannot_overlap():
