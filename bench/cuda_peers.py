@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.engines import Jax, Library, NumPy, SciPy, Torch
-from bench.kernels.kernel import COMPILED, compiled_by_torch, xla
+from bench.kernels.kernel import COMPILED, compiled_by_torch
 from bench.workload import Arrays, Call, Workload
 from bench.workloads import Contraction
 
@@ -61,12 +61,6 @@ class JaxOnCuda(Jax):
         jax: Any = importlib.import_module("jax")
         jax.config.update("jax_default_matmul_precision", "highest")
         jax.config.update("jax_enable_x64", True)
-
-    def contraction(
-        self, workload: Contraction, operands: list[Any], out: Any
-    ) -> Mapping[str, Call]:
-        jnp: Any = importlib.import_module("jax.numpy")
-        return {"einsum": xla(functools.partial(jnp.einsum, workload.subscripts), operands)}
 
 
 def peers() -> dict[str, Library]:

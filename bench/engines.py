@@ -1,11 +1,13 @@
 """mdtensor and its peers: the ways in which each of them can say a case.
 
 Every way is a call without arguments on arrays that stay the same, and writes into a result that
-was allocated before where its library allows that. Libraries are imported when an engine is made.
+was allocated before where its library allows that; without one, it makes its own. Libraries are
+imported when an engine is made.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 from collections.abc import Mapping
@@ -13,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel
-from bench.workload import PLAN, Arrays, Call, Workload
+from bench.kernels.kernel import Kernel, tensor_of, xla
+from bench.workload import PLAN, Call, Outs, Workload
 from bench.workloads import Contraction
 
 # With more operations, NumPy's einsum without a path takes too long to be waited for.
@@ -32,7 +34,7 @@ class Library:
     packages: tuple[str, ...]
 
     def calls(
-        self, workload: Workload, operands: list[np.ndarray], outs: Arrays
+        self, workload: Workload, operands: list[np.ndarray], outs: Outs
     ) -> Mapping[str, Call]:
         """The ways to compute a case, by name; each returns its results."""
         if isinstance(workload, Contraction):
@@ -41,7 +43,7 @@ class Library:
         return workload.calls(self.word, operands, outs)
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         """The ways to compute a contraction."""
         raise NotImplementedError(f"{self.word} computes no contractions")
@@ -54,7 +56,7 @@ class NumPy(Library):
     packages = ("numpy",)
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         text, (a, b) = workload.subscripts, operands
         calls: dict[str, Call] = {
@@ -75,8 +77,10 @@ class NumPy(Library):
             order = [left_over.index(i) for i in workload.output]
 
             def tensordot() -> np.ndarray:
-                product: np.ndarray = np.tensordot(a, b, axes)
-                np.copyto(out, product.transpose(order))
+                product: np.ndarray = np.tensordot(a, b, axes).transpose(order)
+                if out is None:
+                    return product
+                np.copyto(out, product)
                 return out
 
             calls["tensordot"] = tensordot
@@ -90,14 +94,14 @@ class OptEinsum(Library):
     packages = ("opt_einsum", "numpy")
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         import opt_einsum
 
         text, (a, b) = workload.subscripts, operands
         expression: Any = opt_einsum.contract_expression(text, a.shape, b.shape)
         # It cannot write into an array without dims.
-        into: dict[str, Any] = {"out": out} if out.ndim else {}
+        into: dict[str, Any] = {"out": out} if out is not None and out.ndim else {}
         return {
             "contract": lambda: opt_einsum.contract(text, a, b, **into),
             "expression": lambda: expression(a, b, **into),
@@ -116,7 +120,7 @@ class Torch(Library):
         self.torch.inference_mode().__enter__()
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         torch = self.torch
         text = workload.subscripts
@@ -124,11 +128,11 @@ class Torch(Library):
         calls: dict[str, Call] = {"einsum": lambda: torch.einsum(text, a, b)}
         if factors := matrix_factors(workload, [a, b]):
             left, right = factors
-            result = torch.from_dlpack(out)
+            result = tensor_of(out)
             calls["matmul"] = lambda: torch.matmul(left, right, out=result)
             special = {(1, 1): torch.dot, (2, 1): torch.mv, (2, 2): torch.mm, (3, 3): torch.bmm}
-            function = special[left.ndim, right.ndim]
-            calls[function.__name__] = lambda: function(left, right, out=result)
+            if function := special.get((left.ndim, right.ndim)):
+                calls[function.__name__] = lambda: function(left, right, out=result)
         return calls
 
 
@@ -166,6 +170,12 @@ class Jax(Library):
     def __init__(self) -> None:
         importlib.import_module("jax")
 
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
+    ) -> Mapping[str, Call]:
+        einsum: Any = importlib.import_module("jax.numpy").einsum
+        return {"einsum": xla(functools.partial(einsum, workload.subscripts), operands)}
+
 
 class Tuned(Library):
     """mdtensor: a plan with `out`, and the calls of a user who keeps no plan."""
@@ -174,7 +184,7 @@ class Tuned(Library):
     packages = ("mdtensor", "llvmlite", "pyopencl", "intel-opencl-rt", "numpy")
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         return _plan_and_calls(workload, operands, out)
 
@@ -192,13 +202,13 @@ class Untuned(Library):
         self._off.__enter__()
 
     def contraction(
-        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
     ) -> Mapping[str, Call]:
         return _plan_and_calls(workload, operands, out)
 
 
 def _plan_and_calls(
-    workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+    workload: Contraction, operands: list[np.ndarray], out: np.ndarray | None
 ) -> Mapping[str, Call]:
     import mdtensor
 

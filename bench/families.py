@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from bench.kernels import KERNELS
+from bench.kernels.everyday import EVERYDAY
 from bench.workload import Workload
 from bench.workloads import WORKLOADS
 
@@ -16,6 +17,8 @@ EINSUM = "einsum"
 BEYOND = "kernels"
 
 FAMILIES: Mapping[str, tuple[Workload, ...]] = {EINSUM: WORKLOADS, BEYOND: KERNELS}
+# All cases of processors: `bench.natural` has a few more.
+ALL = (*WORKLOADS, *KERNELS, *EVERYDAY)
 
 
 def selected(pattern: str | None, family: str = EINSUM) -> list[Workload]:
@@ -43,7 +46,7 @@ def in_order(workloads: Iterable[_W], pattern: str | None) -> list[_W]:
     return [workload for _, workload in sorted(known, key=lambda pair: pair[0])]
 
 
-_BY_NAME = {workload.name: workload for cases in FAMILIES.values() for workload in cases}
+_BY_NAME = {workload.name: workload for workload in ALL}
 
 
 def named(name: str) -> Workload:

@@ -91,14 +91,19 @@ class Host:
         self.references = tuple(np.load(path, mmap_mode="r") for path in references)
         return {}
 
-    def prepare(self, engine: str) -> Reply:
-        """Makes the calls of an engine and checks what each computes; wrong ones are left out."""
+    def prepare(self, engine: str, prefix: str = "") -> Reply:
+        """Makes the calls of an engine and checks what each computes; wrong ones are left out.
+
+        With a prefix of their names, they are further calls, which make their results.
+        """
         if engine == LIMITS:
             self.calls[engine] = dict(self.limits.calls(self.workload, self.operands, self.outs))
             return {"errors": dict.fromkeys(self.calls[engine], 0.0), "refused": {}}
         errors: dict[str, float] = {}
         refused: dict[str, str] = {}
-        calls = dict(self.engines[engine].calls(self.workload, self.operands, self.outs))
+        outs = self.workload.no_outputs() if prefix else self.outs
+        made = self.engines[engine].calls(self.workload, self.operands, outs)
+        calls = {prefix + name: call for name, call in made.items()}
         for name in list(calls):
             try:
                 errors[name] = self._checked(calls[name])
@@ -109,7 +114,7 @@ class Host:
                     continue
                 refused[name] = f"error {errors.pop(name):.2e} > {self.workload.tolerance:.2e}"
             del calls[name]
-        self.calls[engine] = calls
+        self.calls.setdefault(engine, {}).update(calls)
         if engine == UNTUNED:
             self._settle(calls)
         return {"errors": errors, "refused": refused}

@@ -17,6 +17,8 @@ SEED = 2002
 # A computation on arrays that stay the same; it returns an array, or a tuple of several.
 Call = Callable[[], Any]
 Arrays = tuple[np.ndarray, ...]
+# Arrays for the results; None where each call makes its result.
+Outs = tuple[np.ndarray, ...] | tuple[None, ...]
 
 # The calls of mdtensor that are compared: a plan that writes into `out`, and the public function
 # of a case beyond einsum.
@@ -92,6 +94,10 @@ class Workload(ABC):
         for array in made:
             poison(array)
         return made
+
+    def no_outputs(self) -> tuple[Any, ...]:
+        """None for every result: calls make theirs."""
+        return (None,) * len(self.outputs)
 
     def error(self, results: Any, references: Arrays) -> float:
         """The largest error, measured as `tolerance` is.

@@ -29,7 +29,7 @@ class Contraction(Workload):
     limit_floor: float | None = None
     shared: bool = False
 
-    words = ("mdtensor", "numpy", "opt_einsum", "torch")
+    words = ("mdtensor", "numpy", "opt_einsum", "torch", "jax")
 
     @property
     def formula(self) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, compiled_by_torch, without_slow_loops, xla
-from bench.workload import CALL, Arrays, Call
+from bench.kernels.kernel import Kernel, compiled_by_torch, tensor_of, without_slow_loops, xla
+from bench.workload import CALL, Arrays, Call, Outs
 from mdtensor.specs import TensorSpec
 
 _CAPSULE = 4
@@ -151,12 +151,13 @@ def _mdtensor(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Ma
     return {CALL: lambda: conv(img, flt, **options, out=out)}
 
 
-def _numpy(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _numpy(size: Convolution, operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     (img, flt), (out,) = operands, outs
     if size.is_product:
         pixels, weights = img.reshape(-1, size.c), flt.reshape(size.k, size.c).T
-        result = out.reshape(-1, size.k)
-        return {"matmul": lambda: np.matmul(pixels, weights, out=result).reshape(out.shape)}
+        result = None if out is None else out.reshape(-1, size.k)
+        shape = size.n, size.p, size.q, size.k
+        return {"matmul": lambda: np.matmul(pixels, weights, out=result).reshape(shape)}
     if size.groups > 1:
         weights = flt[..., 0]
         return {
@@ -164,7 +165,10 @@ def _numpy(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mappi
         }
 
     def tensordot() -> np.ndarray:
-        np.copyto(out, np.tensordot(_windows(size, img), flt, ((4, 5, 3), (1, 2, 3))))
+        product = np.tensordot(_windows(size, img), flt, ((4, 5, 3), (1, 2, 3)))
+        if out is None:
+            return product
+        np.copyto(out, product)
         return out
 
     return {"tensordot": tensordot}
@@ -200,14 +204,10 @@ def _torch(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mappi
     )
     if size.is_product:
         pixels, weights = img.reshape(-1, size.c), flt.reshape(size.k, size.c).T
-        out = torch.from_dlpack(outs[0])
-        result = out.view(-1, size.k)
-
-        def mm() -> Any:
-            torch.mm(pixels, weights, out=result)
-            return out
-
-        calls["mm"] = mm
+        out = tensor_of(outs[0])
+        result = None if out is None else out.view(-1, size.k)
+        shape = size.n, size.p, size.q, size.k
+        calls["mm"] = lambda: torch.mm(pixels, weights, out=result).view(shape)
     return calls
 
 
@@ -238,13 +238,16 @@ def _capsules_mdtensor(
 
 
 def _capsules_numpy(
-    size: Convolution, operands: list[np.ndarray], outs: Arrays
+    size: Convolution, operands: list[np.ndarray], outs: Outs
 ) -> Mapping[str, Call]:
     (img, flt), (out,) = operands, outs
 
     def tensordot() -> np.ndarray:
         product = np.tensordot(_windows(size, img), flt, ((6, 7, 3, 5), (1, 2, 3, 4)))
-        np.copyto(out, product.transpose(0, 1, 2, 4, 3, 5))
+        product = product.transpose(0, 1, 2, 4, 3, 5)
+        if out is None:
+            return product
+        np.copyto(out, product)
         return out
 
     return {"tensordot": tensordot}

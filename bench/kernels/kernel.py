@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.workload import Arrays, Call, Workload
+from bench.workload import Arrays, Call, Outs, Workload
 from mdtensor.specs import TensorSpec
 
 # Makes the calls of a library, by name, from the operands and the arrays for the results.
@@ -43,7 +44,8 @@ class Kernel(Workload):
     `exact` computes the results from floating-point operands in float64, integers as they are.
     `says` has the ways by word of a library: a library that cannot say the case is left out.
     mdtensor's way is a call of its public interface that writes into the results, named
-    `engines.CALL`.
+    `engines.CALL`. Without results to write into, calls make them; those of `fillers`, libraries
+    whose ways can only fill arrays, get new ones each time.
     """
 
     name: str
@@ -58,15 +60,25 @@ class Kernel(Workload):
     floor: float | None = None
     limit_floor: float | None = None
     shared: bool = False
+    fillers: tuple[str, ...] = ("numba",)
 
     @property
     def words(self) -> tuple[str, ...]:
         """The libraries that can say the case."""
         return tuple(self.says)
 
-    def calls(self, word: str, operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+    def calls(self, word: str, operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
         """The ways of a library to compute the case."""
-        return self.says[word](operands, outs)
+        say: Callable[[list[np.ndarray], Any], Mapping[str, Call]] = self.says[word]
+        if outs[0] is not None or word not in self.fillers:
+            return say(operands, outs)
+
+        def filled(name: str) -> Any:
+            made = tuple(np.empty(spec.shape, spec.dtype) for spec in self.outputs)
+            return say(operands, made)[name]()
+
+        names = say(operands, self.empty_outputs())
+        return {name: functools.partial(filled, name) for name in names}
 
     def drawn(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Normally distributed numbers, where `draw` says nothing else."""
@@ -112,6 +124,11 @@ def compiled_by_torch(function: Callable[..., Any], *tensors: Any) -> dict[str, 
 
     compiled: Any = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
     return {COMPILED: lambda: compiled(*tensors)}
+
+
+def tensor_of(array: Any) -> Any:
+    """A tensor of torch on an array's memory; None for None."""
+    return None if array is None else importlib.import_module("torch").from_dlpack(array)
 
 
 def library_for(operand: Any, name: str) -> Any:

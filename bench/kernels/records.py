@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.kernels.kernel import Draw, Kernel, Say
-from bench.workload import CALL, Arrays, Call
+from bench.workload import CALL, Arrays, Call, Outs
 from mdtensor.specs import TensorSpec
 
 PERSON = np.dtype(
@@ -212,11 +212,12 @@ def _better() -> Any:
     return better
 
 
-def _mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _mdtensor(operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     import mdtensor as mdt
 
     reduce: Any = mdt.reduce
-    options = {"f": _linked, "combine": _better(), "out": outs}
+    out = None if outs[0] is None else outs
+    options = {"f": _linked, "combine": _better(), "out": out}
     return {CALL: lambda: reduce("n,e->n", *operands, **options)}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, compiled_by_torch, normal, whole, xla
-from bench.workload import CALL, Arrays, Call
+from bench.kernels.kernel import Kernel, compiled_by_torch, normal, tensor_of, whole, xla
+from bench.workload import CALL, Arrays, Call, Outs
 from mdtensor.specs import TensorSpec
 
 STREAMING = 0.8
@@ -94,6 +94,7 @@ def min_plus(n: int, floor: float | None = None) -> Kernel:
             "torch": _min_plus_torch,
             "jax": _min_plus_jax,
         },
+        fillers=("numba", "numpy", "scipy", "torch"),
         floor=floor,
     )
 
@@ -179,6 +180,7 @@ def log_sum_exp(n: int, floor: float | None = None) -> Kernel:
             "jax": _log_sum_exp_jax,
         },
         draw=(logarithms, logarithms),
+        fillers=("numba", "numpy", "scipy", "torch"),
         floor=floor,
     )
 
@@ -298,7 +300,7 @@ def _argmax_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _argmax_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
+    a, out = torch.from_dlpack(operands[0]), tensor_of(outs[0])
     return {
         "argmax": lambda: torch.argmax(a, dim=1, out=out),
         "max": lambda: torch.max(a, dim=1).indices,
@@ -342,13 +344,14 @@ def _sum_and_max(lhs: Any, rhs: Any) -> Any:
     return lhs[0] + rhs[0], max(lhs[1], rhs[1])
 
 
-def _double_mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _double_mdtensor(operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     import mdtensor as mdt
 
     reduce: Any = mdt.reduce
     (x,) = operands
+    out = None if outs[0] is None else outs
     options = {"f": _twice, "combine": _sum_and_max, "identity": (0.0, -np.inf)}
-    return {CALL: lambda: reduce("i->", x, **options, out=outs)}
+    return {CALL: lambda: reduce("i->", x, **options, out=out)}
 
 
 def _double_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, compiled_by_torch, whole, xla
+from bench.kernels.kernel import Kernel, compiled_by_torch, tensor_of, whole, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -60,7 +60,7 @@ def _scan_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 
 def _scan_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    x, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
+    x, out = torch.from_dlpack(operands[0]), tensor_of(outs[0])
     calls: dict[str, Call] = {"cumsum": lambda: torch.cumsum(x, 0, out=out)}
     return calls | compiled_by_torch(lambda x: torch.cumsum(x, 0), x)
 
@@ -126,7 +126,7 @@ def _mbbs_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 
 def _mbbs_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
+    a, out = torch.from_dlpack(operands[0]), tensor_of(outs[0])
     calls: dict[str, Call] = {"sum, cumsum": lambda: torch.cumsum(torch.sum(a, dim=1), 0, out=out)}
     return calls | compiled_by_torch(lambda a: torch.cumsum(torch.sum(a, dim=1), 0), a)
 

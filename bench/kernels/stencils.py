@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, compiled_by_torch, library_for, like, xla
-from bench.workload import CALL, Arrays, Call
+from bench.kernels.kernel import Kernel, compiled_by_torch, library_for, like, tensor_of, xla
+from bench.workload import CALL, Arrays, Call, Outs
 from mdtensor.specs import TensorSpec
 
 # Part of the least time for reading once and writing once.
@@ -155,38 +155,40 @@ def _jacobi_mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, C
 
 
 def _weighted_into(
-    u: np.ndarray, weights: np.ndarray, out: np.ndarray, term: np.ndarray
+    u: np.ndarray, weights: np.ndarray, out: np.ndarray | None, term: np.ndarray | None
 ) -> np.ndarray:
     first, *others = _places(weights)
-    np.multiply(_window(u, weights, first), weights[first], out=out)
+    total = np.multiply(_window(u, weights, first), weights[first], out=out)
     for place in others:
-        np.multiply(_window(u, weights, place), weights[place], out=term)
-        np.add(out, term, out=out)
-    return out
+        term = np.multiply(_window(u, weights, place), weights[place], out=term)
+        np.add(total, term, out=total)
+    return total
 
 
-def _gaussian_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _gaussian_numpy(operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     (u,), (out,) = operands, outs
     weights, row = GAUSSIAN.astype(np.float32), BINOMIAL.astype(np.float32)[None]
-    term = np.empty_like(out)
-    rows = np.empty_like(u, shape=(u.shape[0], out.shape[1]))
-    row_term = np.empty_like(rows)
+    term = rows = row_term = None
+    if out is not None:
+        term = np.empty_like(out)
+        rows = np.empty_like(u, shape=(u.shape[0], out.shape[1]))
+        row_term = np.empty_like(rows)
 
     def separable() -> np.ndarray:
-        _weighted_into(u, row, rows, row_term)
-        return _weighted_into(rows, row.T, out, term)
+        between = _weighted_into(u, row, rows, row_term)
+        return _weighted_into(between, row.T, out, term)
 
     return {"slices": lambda: _weighted_into(u, weights, out, term), "separable": separable}
 
 
-def _gaussian_scipy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _gaussian_scipy(operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     (u,) = operands
     ndimage, signal = library_for(u, "scipy.ndimage"), library_for(u, "scipy.signal")
     weights, row = like(GAUSSIAN.astype(np.float32), u), like(BINOMIAL.astype(np.float32), u)
-    full, between = np.empty_like(u), np.empty_like(u)
+    full, first = (None, None) if outs[0] is None else (np.empty_like(u), np.empty_like(u))
 
     def correlate1d() -> np.ndarray:
-        ndimage.correlate1d(u, row, axis=0, output=between)
+        between = ndimage.correlate1d(u, row, axis=0, output=first)
         return ndimage.correlate1d(between, row, axis=1, output=full)[2:-2, 2:-2]
 
     return {
@@ -257,16 +259,16 @@ def _jacobi_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _mean_into(module: Any, terms: Sequence[Any], out: Any) -> Any:
     """The mean by functions of NumPy or torch that write into `out`."""
-    module.add(terms[0], terms[1], out=out)
+    total = module.add(terms[0], terms[1], out=out)
     for term in terms[2:]:
-        module.add(out, term, out=out)
-    return module.multiply(out, 1 / len(terms), out=out)
+        module.add(total, term, out=total)
+    return module.multiply(total, 1 / len(terms), out=total)
 
 
-def _jacobi_scipy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+def _jacobi_scipy(operands: list[np.ndarray], outs: Outs) -> Mapping[str, Call]:
     (u,) = operands
     ndimage = library_for(u, "scipy.ndimage")
-    full, weights = np.empty_like(u), like(star(u.ndim), u)
+    full, weights = None if outs[0] is None else np.empty_like(u), like(star(u.ndim), u)
     inside = (slice(1, -1),) * u.ndim
     return {"ndimage correlate": lambda: ndimage.correlate(u, weights, output=full)[inside]}
 
@@ -281,7 +283,7 @@ def _jacobi_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _jacobi_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    u, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
+    u, out = torch.from_dlpack(operands[0]), tensor_of(outs[0])
     terms = points(u)
     calls: dict[str, Call] = {"slices": lambda: _mean_into(torch, terms, out)}
     calls |= compiled_by_torch(_mean, u)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from bench.engines import ENGINES, Library
-from bench.families import FAMILIES, named
+from bench.families import ALL, FAMILIES, named
 from bench.kernels import KERNELS
 from bench.kernels.convolutions import Convolution, capsules, convolution
+from bench.kernels.everyday import EVERYDAY
 from bench.kernels.kernel import Kernel
 from bench.kernels.records import OTHER, SAME, SAME_ID, linkage
 from bench.kernels.reductions import (
@@ -54,10 +55,11 @@ def installed(engine: type[Library]) -> bool:
 
 
 WORDS = {e.word: e for e in ENGINES.values() if installed(e)}
-SAID = [(kernel, word) for kernel in SMALL for word in kernel.words if word in WORDS]
+CASES = (*SMALL, *(case for case in EVERYDAY if isinstance(case, Kernel)))
+SAID = [(kernel, word) for kernel in CASES for word in kernel.words if word in WORDS]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("kernel", "word"), SAID, ids=lambda value: getattr(value, "name", value))
 def test_every_way_agrees_with_the_reference(kernel: Kernel, word: str) -> None:
     operands = kernel.operands()
@@ -66,8 +68,17 @@ def test_every_way_agrees_with_the_reference(kernel: Kernel, word: str) -> None:
     with warnings.catch_warnings():
         # Peers warn of what a newer NumPy will no longer do.
         warnings.simplefilter("ignore")
-        for name, call in kernel.calls(word, operands, kernel.empty_outputs()).items():
-            assert kernel.error(call(), references) <= kernel.tolerance, name
+        for outs in (kernel.empty_outputs(), kernel.no_outputs()):
+            for name, call in kernel.calls(word, operands, outs).items():
+                assert kernel.error(call(), references) <= kernel.tolerance, name
+
+
+def test_calls_without_results_make_new_ones() -> None:
+    kernel = jacobi(1, 17)
+    for word in ("mdtensor", "numpy"):
+        calls = kernel.calls(word, kernel.operands(), kernel.no_outputs())
+        for call in calls.values():
+            assert not np.shares_memory(call(), call())
 
 
 def test_every_case_has_a_peer() -> None:
@@ -83,9 +94,9 @@ def test_mdtensor_says_every_case_by_one_call_into_the_results() -> None:
 
 
 def test_names_are_distinct() -> None:
-    workloads = [workload for cases in FAMILIES.values() for workload in cases]
-    assert len({workload.name for workload in workloads}) == len(workloads)
-    assert all(named(workload.name) is workload for workload in workloads)
+    assert {workload for cases in FAMILIES.values() for workload in cases} < set(ALL)
+    assert len({workload.name for workload in ALL}) == len(ALL)
+    assert all(named(workload.name) is workload for workload in ALL)
 
 
 def test_sizes_of_first_layers() -> None:
