@@ -6,7 +6,8 @@ import dis
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.counted import no_collections
 # Behind these instructions Python looks whether a signal has come, and at jumps back.
 _LOOKS_BEHIND = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME"}
 _LOOKS_AT = ("JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+_TOOL = 4  # a number that debuggers, profilers and coverage leave free
 
 
 def interrupt() -> None:
@@ -70,40 +72,89 @@ def _met(
     met = 0
     lines: set[tuple[CodeType, int | None]] = set()
 
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+    def is_next(code: CodeType, offset: int) -> bool:
+        """Counts an instruction that is a place; whether it is the one that is looked for."""
         nonlocal met
-        if event == "call":
-            if not frame.f_code.co_filename.startswith(of):
-                return None
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and frame.f_lasti in (places := _places(frame.f_code)):
-            if by_line:
-                line = frame.f_code, places[frame.f_lasti]
-                if line in lines:
-                    return trace
-                lines.add(line)
-            met += 1
-            if met > number:
-                sys.settrace(None)
-                act()
-                return None
-        return trace
+        if offset not in (places := _places(code)):
+            return False
+        line = code, places[offset]
+        if by_line and line in lines:
+            return False
+        lines.add(line)
+        met += 1
+        return met > number
 
-    before, told = sys.gettrace(), sys.unraisablehook
+    told = sys.unraisablehook
     # What a destructor raises, Python tells and drops; a file may stay open that was just opened.
     lost_here = KeyboardInterrupt, ResourceWarning
     sys.unraisablehook = lambda lost: lost.exc_type in lost_here or told(lost)
-    sys._getframe().f_trace_opcodes = True  # or Python 3.12 tells no tracer of opcodes
-    sys.settrace(trace)
     try:
-        with no_collections():
+        with no_collections(), watched(is_next, act, of, once=by_line):
             work()
     except KeyboardInterrupt:
         pass
     finally:
-        sys.settrace(before)
         sys.unraisablehook = told
     return met
+
+
+Counts = Callable[[CodeType, int], bool]
+
+
+@contextmanager
+def _traced(
+    is_next: Counts, act: Callable[[], object], of: tuple[str, ...], *, once: bool
+) -> Generator[None]:
+    """Asks `is_next` before each instruction of this thread, and calls `act` where it says so."""
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        if event == "call":
+            if not frame.f_code.co_filename.startswith(of):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode" and is_next(frame.f_code, frame.f_lasti):
+            sys.settrace(None)
+            act()
+            return None
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@contextmanager
+def _monitored(
+    is_next: Counts, act: Callable[[], object], of: tuple[str, ...], *, once: bool
+) -> Generator[None]:
+    """The same by what Python 3.12 has for it, which costs nothing where each is asked but `once`."""
+    monitoring: Any = getattr(sys, "monitoring")  # noqa: B009, of Python 3.12
+    thread = threading.get_ident()
+
+    def before(code: CodeType, offset: int) -> object:
+        if threading.get_ident() != thread:
+            return None
+        is_here = code.co_filename.startswith(of)
+        if is_here and is_next(code, offset):
+            monitoring.set_events(_TOOL, 0)
+            act()
+        return monitoring.DISABLE if once or not is_here else None
+
+    monitoring.use_tool_id(_TOOL, __name__)
+    monitoring.register_callback(_TOOL, monitoring.events.INSTRUCTION, before)
+    monitoring.restart_events()
+    monitoring.set_events(_TOOL, monitoring.events.INSTRUCTION)
+    try:
+        yield
+    finally:
+        monitoring.set_events(_TOOL, 0)
+        monitoring.free_tool_id(_TOOL)
+
+
+watched = _monitored if hasattr(sys, "monitoring") else _traced
 
 
 @functools.cache
