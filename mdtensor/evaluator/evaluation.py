@@ -280,7 +280,11 @@ class Evaluation:
             names = tuple(extents)
             given = [names] * len(function.params)
             seconds += _seconds(function.results, given, extents)
-        pieces = max(len(self._parts), points // self._points if self._matmul is None else 1)
+        pieces = len(self._parts)
+        if self._matmul is not None:
+            pieces *= -(-math.prod([dims[axis].extent for axis in self._matmul.inner]) // TERMS)
+        elif not self._is_in_place:
+            pieces = max(pieces, points // self._points)
         written = sum([_converting(output.spec.dtype) for output in self._md_hom.outputs])
         return seconds + kept * (SIMPLE + written) + pieces * calls * CALL
 
