@@ -68,6 +68,7 @@ COMMANDS = (
         _module(f"calls on {device}", "tests.api.fuzz", "--count", "100", MDTENSOR_DEVICE=device)
         for device in ("llvm", "opencl")
     ),
+    _module("calls evaluated and by kernels", "tests.api.fuzz", "--tiers", "--count", "300"),
     _module("chains", "tests.api.engine.fuzz_row_chains", "--count", "200"),
     _module("functions of Python", "tests.translate.fuzz_python", "--count", "2000"),
     _module("malformed calls", "tests.api.fuzz_malformed", "--count", "20000", "--seed", "11"),

@@ -75,12 +75,14 @@ class Workers:
     describe: Callable[[str], str]
     slower: int = 1
 
-    def run(self, names: Sequence[str], *, verbose: bool = False) -> Report:
+    def run(
+        self, names: Sequence[str], *, verbose: bool = False, workers: int | None = None
+    ) -> Report:
         """Runs cases, a batch in each process; a crash or a hang fails its case only."""
         report = Report(Counter(), {})
         begun = time.monotonic()
         batches = [names[start : start + BATCH] for start in range(0, len(names), BATCH)]
-        with ThreadPoolExecutor(min(core_count(), MOST_AT_ONCE)) as pool:
+        with ThreadPoolExecutor(workers or min(core_count(), MOST_AT_ONCE)) as pool:
             for number, found in enumerate(pool.map(self._run_batch, batches), 1):
                 report.add(found)
                 if verbose:

@@ -28,16 +28,21 @@ from mdtensor.translate.scalar import Expr
 from mdtensor.translate.trees import evaluated
 from mdtensor.translate.views import Access
 
-# Elements of the arrays that a part is computed by, and of a window's copy: as many as fit in a
-# cache.
-POINTS, ELEMENTS = 1 << 16, 1 << 18
+# Bytes of the arrays that a part is computed by, and elements of a window's copy: as many as fit in
+# a cache. Freed arrays of twice as much go back to the system, and come again page by page.
+BYTES, ELEMENTS = 1 << 18, 1 << 18
 # What a product of matrices adds up at most, whose accumulators take one term after the other.
 TERMS = 1 << 14
-# Seconds of a function of NumPy on one element, and of a call of one.
-SIMPLE, LONG, WITHOUT_LOOP, CALL = 0.8e-9, 8e-9, 150e-9, 2e-6
+# Seconds of a function of NumPy on one element: of arithmetic; of one that takes many instructions,
+# and of those that have SIMD loops for float32; of a call of one.
+SIMPLE, LONG, BY_SIMD, CALL = 0.8e-9, 12e-9, 2.5e-9, 5e-6
+WITH_SIMD = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
+OTHERS: Mapping[str, float] = {"select": 4e-9, "logaddexp": 36e-9, "erf": 150e-9, "erfc": 150e-9}
+# Of `accumulate`, where an element waits for the one before; of `reduce` on each line of elements
+# along the innermost axis; of the copy of a window, and of the conversion of a float of 16 bits.
+IN_TURN, LINE, COPIED = 8e-9, 16e-9, 4e-9
 # Seconds of a multiplication and addition in `matmul`, where BLAS has one for the type.
 BY_BLAS, WITHOUT_BLAS = 0.1e-9, 2e-9
-_NO_UFUNC = ("erf", "erfc")
 Arrays = Sequence[np.ndarray]
 Values = list[np.ndarray]
 
@@ -96,6 +101,8 @@ class Evaluation:
         self._is_in_place = all(r.op == "param" and r.dtype != np.bool_ for r in elements) and all(
             combination.ufuncs and not combination.stays for combination in self._combinations
         )
+        types = [each.spec.dtype for each in md_hom.inputs] + [each.dtype for each in elements]
+        self._points = max(1, BYTES // max([held(dtype).itemsize for dtype in types]))
         whole = tuple([(0, dim.extent) for dim in md_hom.dims])
         self._parts = self._cut(whole)
         self.seconds = self._estimate()
@@ -199,7 +206,7 @@ class Evaluation:
         """Whether a part has more elements between NumPy's functions than fit."""
         extents = [high - low for low, high in part]
         if self._matmul is None:
-            return not self._is_in_place and math.prod(extents) > POINTS
+            return not self._is_in_place and math.prod(extents) > self._points
         sides = [self._reads[n] for n in self._matmul.sides]
         windows = [
             math.prod([e for e, steps in zip(extents, side.steps, strict=True) if steps])
@@ -209,16 +216,21 @@ class Evaluation:
         return max(windows, default=0) > ELEMENTS
 
     def _cut(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
-        """A part in parts along concatenated dims that fit."""
-        axes = [axis for axis, dim in enumerate(self._dims) if isinstance(dim.combine, Concat)]
-        longest = max(axes, key=lambda axis: part[axis][1] - part[axis][0], default=None)
-        if longest is None or not self._is_too_large(part):
+        """A part in parts that fit along concatenated dims, the outermost one first.
+
+        So the innermost one stays long, along which NumPy's loops run.
+        """
+        pairs = zip(self._dims, part, strict=True)
+        axes = [
+            axis
+            for axis, (dim, (low, high)) in enumerate(pairs)
+            if isinstance(dim.combine, Concat) and high - low > 1
+        ]
+        if not axes or not self._is_too_large(part):
             return [part]
-        low, high = part[longest]
-        if high - low < 2:
-            return [part]
+        low, high = part[axes[0]]
         middle = (low + high) // 2
-        halves = [_with(part, longest, span) for span in ((low, middle), (middle, high))]
+        halves = [_with(part, axes[0], span) for span in ((low, middle), (middle, high))]
         return [each for half in halves for each in self._cut(half)]
 
     def _halves(
@@ -246,9 +258,12 @@ class Evaluation:
         views = len(self._reads) + len(self._after) + len(self._writes)
         if self._matmul is not None:
             is_blas = self._matmul.dtype.char in "fdFD"
-            elements = sum([math.prod(v.extents) for v in self._reads if v is not None])
-            each = BY_BLAS if is_blas else WITHOUT_BLAS
-            seconds = points * each + (elements + kept) * SIMPLE
+            seconds = points * (BY_BLAS if is_blas else WITHOUT_BLAS) + kept * SIMPLE
+            for view, access in zip(self._reads, self._md_hom.inp_view, strict=True):
+                if view is not None:
+                    each = COPIED if view.repeats else SIMPLE
+                    each += _converting(self._md_hom.inputs[access.buffer].spec.dtype)
+                    seconds += math.prod(view.extents) * each
             calls = 4 * views
         else:
             extents = {dim.name: dim.extent for dim in dims}
@@ -256,8 +271,7 @@ class Evaluation:
             seconds = _seconds(results, [a.dims for a in self._md_hom.inp_view], extents)
             calls = views + len(in_order(results))
             for combination in self._combinations:
-                each = len(in_order(combination.operator.results)) * SIMPLE
-                seconds += points * (len(results) * SIMPLE if combination.ufuncs else 2 * each)
+                seconds += self._combining(combination)
                 calls += 1 if combination.ufuncs else 40
         if self._md_hom.epilogue is not None:
             function = self._md_hom.epilogue.function
@@ -266,8 +280,25 @@ class Evaluation:
             names = tuple(extents)
             given = [names] * len(function.params)
             seconds += _seconds(function.results, given, extents)
-        pieces = max(len(self._parts), points // POINTS if self._matmul is None else 1)
-        return seconds + kept * SIMPLE + pieces * calls * CALL
+        pieces = len(self._parts)
+        if self._matmul is not None:
+            pieces *= -(-math.prod([dims[axis].extent for axis in self._matmul.inner]) // TERMS)
+        elif not self._is_in_place:
+            pieces = max(pieces, points // self._points)
+        written = sum([_converting(output.spec.dtype) for output in self._md_hom.outputs])
+        return seconds + kept * (SIMPLE + written) + pieces * calls * CALL
+
+    def _combining(self, combination: Combination) -> float:
+        """About what one combination takes, in seconds."""
+        points = self._md_hom.points
+        each = sum([_each(node) for node in in_order(combination.operator.results) if node.args])
+        if combination.ufuncs is None:
+            return 2 * points * each
+        if combination.stays:
+            return points * (each + IN_TURN)
+        along = math.prod([self._dims[axis].extent for axis in combination.axes])
+        is_innermost = max(combination.axes) == len(self._dims) - 1
+        return points * (each + (LINE / along if is_innermost else 0.0))
 
 
 def _with(part: Sequence[Range], axis: int, span: Range) -> tuple[Range, ...]:
@@ -332,8 +363,18 @@ def _seconds(
         elif node.op == "index":
             below = [frozenset([str(node.value)])]
         dims[id(node)] = frozenset[str]().union(*below)
-        if node.args:
-            each = LONG if node.op in LONG_FUNCTIONS else SIMPLE
-            each = WITHOUT_LOOP if node.op in _NO_UFUNC else each
-            total += each * math.prod([extents[name] for name in dims[id(node)]])
+        each = _each(node) if node.args else _converting(node.dtype)
+        total += each * math.prod([extents[name] for name in dims[id(node)]])
     return total
+
+
+def _each(node: Expr) -> float:
+    """What NumPy's function of an operation takes for an element, about."""
+    if node.op in WITH_SIMD and held(node.dtype) == np.float32:
+        return BY_SIMD
+    return OTHERS.get(node.op, LONG if node.op in LONG_FUNCTIONS else SIMPLE)
+
+
+def _converting(dtype: np.dtype) -> float:
+    """What the conversion of an element to the type that it is computed in takes, about."""
+    return 0.0 if held(dtype) == dtype else COPIED

@@ -7,7 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from mdtensor.api.calls import statistics
 from mdtensor.backends.select import VARIABLE
+from mdtensor.evaluator.evaluation import Evaluation
 from tests.api import fuzz
 from tests.api.fronts.drawing import Draw, Outcome, same_outcome, same_values
 from tests.workers import COMPILER, RIGHT, MismatchError
@@ -25,6 +27,21 @@ def test_random_calls(front: str, device: str, monkeypatch: pytest.MonkeyPatch) 
     report = fuzz.WORKERS.run(fuzz.names_of(11, front, COUNT))
     assert not report.failures, str(report)
     assert report.counts[RIGHT] + report.counts[COMPILER] == COUNT
+
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("front", fuzz.ON_TIERS)
+def test_random_calls_are_right_evaluated_and_by_kernels(front: str, number: int) -> None:
+    right, evaluated, by_kernels = fuzz.outcome(f"11/{front}/{number}{fuzz.TIERS}").split()
+    assert right == RIGHT
+    assert int(evaluated) <= int(by_kernels)
+
+
+def test_wrong_evaluations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Evaluation, "__call__", lambda *arrays: arrays[-1].fill(77))
+    with pytest.raises(MismatchError) as raised:
+        fuzz.outcome(f"11/axes/1{fuzz.TIERS}")
+    assert raised.value.__notes__[-1] == statistics.EVALUATED
 
 
 def test_a_case_is_known_by_its_name() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mdtensor import forks
 from mdtensor.api.arrays.operands import spec_of
+from mdtensor.api.engine import evaluated
 from mdtensor.evaluator import batched_matmul, evaluation
 from mdtensor.evaluator.evaluation import Evaluation
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import Combine, Pointwise, PrefixSum, named
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage
 from tests.interrupts import is_free
@@ -39,7 +43,7 @@ def test_random_einsums_are_what_the_oracle_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_parts_are_what_the_whole_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "POINTS", 50)
+    monkeypatch.setattr(evaluation, "BYTES", 200)
     monkeypatch.setattr(evaluation, "ELEMENTS", 50)
     given = random_md_hom(random.Random(f"in parts {seed}"))
     whole = Stage(given.md_hom, tuple(range(len(given.md_hom.inputs))))
@@ -77,6 +81,41 @@ def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long
     assert seconds("ij,jk->ik", (64, 64), (64, 64)) < 1e-3
     assert seconds("ij,jk->ik", (4096, 4096), (4096, 4096)) > 1
     assert seconds("ij->ij", (10000, 10000)) > 0.05
+    # Long sums of products are cut, sums of elements are not.
+    assert seconds("i,i->", (20_000_000,), (20_000_000,)) > evaluated.COMPILING
+    assert seconds("ij->i", (1000, 50_000)) < evaluated.COMPILING
+
+
+def test_parts_keep_the_innermost_dim_whole() -> None:
+    """NumPy's loops run along it."""
+    md_hom = md_hom_from_einsum("ijk,ijk->ijk", (TensorSpec.of((40, 50, 700)),) * 2)
+    parts = Evaluation(md_hom)._parts
+    assert len(parts) > 20
+    assert {part[-1] for part in parts} == {(0, 700)}
+
+
+ADD, LOG_ADD = (named(name, ["f4"]) for name in ("add", "logaddexp"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "combine"),
+    [
+        ("ij->ij", (1 << 10, 1 << 13), PrefixSum(ADD)),
+        ("ij->i", (1 << 10, 1 << 11), Pointwise(LOG_ADD)),
+        ("ij->i", (1 << 23, 3), Pointwise(ADD)),
+    ],
+    ids=["elements in turn", "long functions", "short lines"],
+)
+def test_combinations_are_expected_to_take_longer_than_sums(
+    text: str, shape: tuple[int, int], combine: Combine
+) -> None:
+    """Each takes longer than compiling a kernel, where a sum of as many elements does not."""
+    md_hom = md_hom_from_einsum(text, (TensorSpec.of(shape),))
+    i, j = md_hom.dims
+    combined = replace(md_hom, dims=(i, Dim(j.name, j.extent, combine)))
+    assert Evaluation(combined).seconds > evaluated.COMPILING
+    whole = md_hom_from_einsum("ij->", (TensorSpec.of(shape),))
+    assert Evaluation(whole).seconds < evaluated.COMPILING
 
 
 def test_no_fork_comes_within_a_product_of_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
