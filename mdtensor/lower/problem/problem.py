@@ -237,20 +237,24 @@ class Problem:
         return value
 
 
-def problem_from_md_hom(md_hom: MDHom) -> Problem:
+def problem_from_md_hom(md_hom: MDHom, *, units: bool = False) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
+
+    With `units`, a dim of extent 1 stays where a longer one has the same role, so that a batch of
+    one and one of several are one structure.
 
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
     combination: `translate.rewrites.stages` gives a chain of md_homs without those; and where there
     are more points than 64 bits count.
     """
-    return FLATTEN(run(MD_HOM_PASSES, md_hom))
+    return FLATTEN(run(MD_HOM_PASSES, md_hom), units)
 
 
-def _flattened(real: MDHom) -> Problem:
+def _flattened(real: MDHom, units: bool) -> Problem:
     """The problem of an MDHom without complex numbers, whose operators are total."""
     _check_one_kernel(real)
-    dims = [dim for dim in real.dims if dim.extent != 1]
+    alike = _units_like_others(real) if units else ()
+    dims = [dim for dim in real.dims if dim.extent != 1 or dim.name in alike]
     labels = [dim.name for dim in dims]
     views = _Views(labels)
     reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
@@ -292,6 +296,26 @@ def _flattened(real: MDHom) -> Problem:
         finish=None if len(functions) == 1 else Finish(functions[1], between),
         reaches=tuple([_reach(buffer) for buffer in real.inputs]),
     )
+
+
+def _units_like_others(real: MDHom) -> list[str]:
+    """The dims of extent 1 that are combined alike, and read and written by the same accesses, as a
+    longer one.
+    """
+    units = [dim for dim in real.dims if dim.extent == 1]
+    if not units:
+        return []
+    accesses = [*real.inp_view, *real.out_view]
+    if real.epilogue is not None:
+        accesses += real.epilogue.view
+    used = [[index.dims for index in access.index] for access in accesses]
+
+    def role(dim: Dim) -> tuple[object, ...]:
+        places = [any(dim.name in dims for dims in axes) for axes in used]
+        return dim.combine, *places
+
+    longer = {role(dim) for dim in real.dims if dim.extent != 1}
+    return [dim.name for dim in units if role(dim) in longer]
 
 
 MD_HOM_PASSES = (

@@ -19,7 +19,7 @@ def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
     what has no vectors compares words. Raises LoweringError where one kernel cannot compute it
     (see `problem_from_md_hom`).
     """
-    problem = problem_from_md_hom(md_hom)
+    problem = problem_from_md_hom(md_hom, units=target.kind == "cpu")
     if not target.matrices:
         problem = EXACT(problem)
     if target.kind == "cpu":

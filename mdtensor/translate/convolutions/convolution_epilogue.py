@@ -107,7 +107,7 @@ def _beside(convolution: Convolution, given: TensorSpec, number: int) -> Operand
     return Operand(
         given,
         tuple(
-            AffineIndex() if have == 1 else term
-            for have, term in zip(given.shape, terms, strict=True)
+            AffineIndex() if have < want else term
+            for have, want, term in zip(given.shape, shape[first:], terms, strict=True)
         ),
     )

@@ -24,12 +24,14 @@ from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker.worker import WorkerError
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom import MDHom
 from tests.api.stand_in_bench import Bench, Clock
 from tests.targets import CPU
 
@@ -46,6 +48,10 @@ _TURNS = 8
 ALONE, UNTUNED = 1, 2  # registers of the schedules that win alone, and of those taken untuned
 
 
+def problem_of(md_hom: MDHom) -> Problem:
+    return problem_of_device(md_hom, CPU)
+
+
 def with_rows(problem: Problem, rows: int) -> Schedule:
     return replace(plain(problem), registers=(rows, 1, 1))
 
@@ -54,13 +60,13 @@ def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
     """An engine whose store knows winners, and rivals that took a little longer alone."""
     store = Store.in_memory()
     engine = SimpleNamespace(
-        store=store, environment="here", target=CPU, problem_of=problem_from_md_hom
+        store=store, environment="here", target=CPU, problem_of=problem_of
     )
     engine.usual = lambda problem: SimpleNamespace(schedule=with_rows(problem, UNTUNED))
     engine.winner = partial(Engine.winner, engine)
     engine._seen_winners = SeenWinners(lambda: engine.store, "here")
     for step in steps:
-        problem = problem_from_md_hom(step.md_hom)
+        problem = problem_of(step.md_hom)
         key = problem_key(problem)
         for rows, seconds in [(ALONE, 1e-6), (UNTUNED, 1.3e-6), *((r, 1.2e-6) for r in rivals)]:
             schedule = replace(with_rows(problem, rows), parts=(rows, 1, 1)).to_json()
@@ -75,7 +81,7 @@ def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
 def kept(engine: Engine, steps: Sequence[Step]) -> list[int]:
     """The rows of the winners' register tiles."""
     rows = [
-        engine.store.winner(problem_key(problem_from_md_hom(step.md_hom)), "here") for step in steps
+        engine.store.winner(problem_key(problem_of(step.md_hom)), "here") for step in steps
     ]
     return [Schedule.from_json(row.schedule).registers[0] for row in rows]
 
@@ -104,7 +110,7 @@ def test_winners_that_are_slower_together_than_untuned_are_not_kept() -> None:
     )
     assert call_search.keep_what_is_fastest(engine, steps, 10, clock)
     assert kept(engine, steps) == [UNTUNED, UNTUNED]
-    row = engine.store.winner(problem_key(problem_from_md_hom(steps[0].md_hom)), "here")
+    row = engine.store.winner(problem_key(problem_of(steps[0].md_hom)), "here")
     assert (row.seconds, row.trials, row.confirmed) == (1.3e-6, 9, True)
 
 
@@ -163,7 +169,7 @@ def test_a_worker_runs_whole_calls() -> None:
     engine = registry.engine_for()
     steps = mdt.compile(mdt.conv, image(), taps(), padding=1).calls()[0]
     assert len(steps) > 1
-    texts = [plain(problem_from_md_hom(step.md_hom)).to_json() for step in steps]
+    texts = [plain(problem_of(step.md_hom)).to_json() for step in steps]
     wrong = [replace(Schedule.from_json(text), tail="none").to_json() for text in texts]
     reply = Benches(engine).handle({"call": packed(steps), "schedules": [texts, wrong]})
     times, none = reply["seconds"]

@@ -117,6 +117,48 @@ class TestMerging:
         assert dims_in(problem.scalar.results[0]) == ("j",)
 
 
+class TestUnitDims:
+    """With `units`, a dim of extent 1 stays where a longer one has the same role."""
+
+    @staticmethod
+    def convolved(images: int, filters: int = 3, rest: int = 1) -> Problem:
+        """Images `nxc` in a margin, by windows of three, beside an operand of the results."""
+        dims = ("n", images, CC), ("x", 5, CC), ("k", 4, CC), ("r", filters, Pointwise(ADD))
+        x = TensorSpec((np.dtype("f4")), (images, 7), (9, 1))
+        function = ScalarFunction((np.dtype("f4"),) * 2, (X * param(1, "f4"),), "mul")
+        last = ScalarFunction((np.dtype("f4"),) * 2, (X + param(1, "f4"),), "add")
+        results = tuple(map(AffineIndex.of, ("n", "x", "k")))
+        md_hom = MDHom(
+            tuple(Dim(*dim) for dim in dims),
+            function,
+            (
+                Buffer("x", x),
+                Buffer("w", TensorSpec.of((4, filters), "f4")),
+                Buffer("z", TensorSpec.of((images, 5, 4) if rest else (5, 4), "f4")),
+            ),
+            (Buffer("y", TensorSpec.of((images, 5, 4), "f4")),),
+            (
+                Access(0, (AffineIndex.of("n"), AffineIndex.of("x", "r"))),
+                Access(1, (AffineIndex.of("k"), AffineIndex.of("r"))),
+            ),
+            (Access(0, results),),
+            Epilogue(last, (Access(2, results if rest else results[1:]),)),
+        )
+        return problem_from_md_hom(md_hom, units=True)
+
+    def test_a_batch_of_one_has_the_structure_of_several(self):
+        one, several = (generalised(self.convolved(images)) for images in (1, 8))
+        assert one[0] == several[0]
+        assert one[1] != several[1]
+
+    def test_those_of_a_role_of_their_own_are_dropped(self):
+        assert "r" not in self.convolved(8, filters=1).labels
+        assert "n" not in self.convolved(1, rest=0).labels
+
+    def test_without_it_all_are_dropped(self):
+        assert problem_from_md_hom(on_matrix(X, shape=(1, 7))).labels == ("j",)
+
+
 class TestScans:
     def test_a_scanned_dim_is_combined_and_kept(self):
         problem = CASES["scan_lanes"].problem()
