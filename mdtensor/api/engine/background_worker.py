@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -18,7 +19,8 @@ from mdtensor.stage_timer import Recorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
 _MOST_WAITING = 256
-# Seconds before each piece of work: other threads come first.
+# Seconds at most before each piece of work, and no more than the last one took: other threads come
+# first.
 _PAUSE = 0.05
 # Seconds without work after which what it uses is let go of.
 _IDLE = 10.0
@@ -48,6 +50,7 @@ class Background(Generic[Work]):
         # In the order of asking: work, and the recorder of the call that asked for it.
         self._waiting: dict[Hashable, tuple[Work, Recorder | None]] = {}
         self._asked: SimpleQueue[None] = SimpleQueue()  # wakes the thread
+        self._last_s = _PAUSE  # that the last piece of work took
         self._told: set[object] = set()  # places of errors
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
@@ -101,15 +104,17 @@ class Background(Generic[Work]):
     def _pause(self) -> bool:
         """Waits for a moment; whether the work is to end."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._is_closing, _PAUSE)
+            return self._changed.wait_for(lambda: self._is_closing, min(_PAUSE, self._last_s))
 
     def _do_next(self) -> bool:
         """Does the work that waits for longest; False where none does."""
         for key in tuple(self._waiting)[:1]:
             work, told = self._waiting[key]
+            begun = time.monotonic()
             try:
                 beside(told, self._do, work)
             finally:
+                self._last_s = time.monotonic() - begun
                 with self._lock:
                     del self._waiting[key]
                     self._changed.notify_all()

@@ -228,11 +228,14 @@ class CpuPolicy:
     ) -> bool:
         """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did.
 
-        It has the schedule of the nearest shape's winner, where there is one that suits.
+        It has the schedule of the nearest shape's winner, where there is one that suits. Where no
+        near shape has any, one that an earlier process kept is loaded.
         """
         tiers = self._tiers
         if tiers.own(problem) is not None or len(tiers.texts) >= _MAX_OWN:
             return False
+        if not self._seen.neighbours(structure.form, problem) and tiers.load_own(problem):
+            return True
         seconds, schedule = self._best(problem)
         if seconds * worth > decision.seconds * SLOWER:
             return False
@@ -241,9 +244,8 @@ class CpuPolicy:
             with suppress(CompileError, LoweringError):
                 if each is not None:
                     own = specialised(problem, each, tiers.apart, origin, seconds)
-                    tiers.rise(problem, own)
-                    tiers.texts.add(problem_key(problem))
-                    tiers.tell()
+                    tiers.add_own(own)
+                    tiers.keep_own(own)
                     return True
         return False
 

@@ -35,6 +35,7 @@ DIALECTS: dict[str, Language] = {
 GENERAL = "cost model, general kernel"
 # Where those of kernels with constants are from that nobody tuned for their shape.
 NEAR_WINNER = "winner of a near shape"
+KEPT = "an earlier process"
 Kernels = tuple[KernelSource, Program]
 Compiles = Device | CompilerApart | CompilerHere
 Structures = Structure[Kernels]

@@ -17,6 +17,7 @@ from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_selection import without_parts
 from mdtensor.api.engine.kernel_choice import (
+    KEPT,
     Choice,
     Structures,
     add_general,
@@ -33,6 +34,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import keep_over_forks
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.stage_timer import stage
@@ -59,7 +61,7 @@ class Tiers:
     `choices` for `md_hom`s, by whether the store counts, are dropped when there are new kernels;
     problems keep in `table` what they reached. `texts` are the keys of problems that a processor
     has compiled kernels for. `tell` is called for each kernel that later calls can take. First
-    general kernels are kept by `programs`.
+    general kernels, and those of problems alone, are kept by `programs`.
     """
 
     def __init__(self, device: Device, programs: Winners, tell: Callable[[], None]) -> None:
@@ -188,6 +190,29 @@ class Tiers:
 
         if len(structure.variants) == 1:
             self.background.ask((id(structure), variant), work, must=True)
+
+    def load_own(self, problem: Problem) -> bool:
+        """Whether an earlier process kept a kernel with a problem's own constants; it is loaded."""
+        kept = self._programs.choice(problem)
+        if kept is None:
+            return False
+        seconds, schedule = kept
+        kernel = self._programs.kept_program(problem, schedule)
+        if kernel is None:
+            return False
+        self.add_own(Choice(problem, schedule, KEPT, seconds, *kernel))
+        return True
+
+    def add_own(self, own: Choice) -> None:
+        """Tells calls of a kernel with a problem's own constants."""
+        self.rise(own.problem, own)
+        self.texts.add(problem_key(own.problem))
+        self.tell()
+
+    def keep_own(self, own: Choice) -> None:
+        """Keeps a kernel with a problem's own constants for later processes."""
+        self._programs.keep_code(own.problem, own.schedule, own.source)
+        self._programs.keep_choice(own.problem, own.seconds, own.schedule)
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""

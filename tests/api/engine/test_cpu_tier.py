@@ -65,6 +65,27 @@ def test_gradients_of_padded_convolutions_get_kernels_of_their_own(
         np.testing.assert_allclose(found, again, rtol=1e-5)
 
 
+def test_a_later_process_loads_a_kernel_of_a_problem_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.in_memory()
+    monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
+    device, problem = registry.engine_for().device, product(43, 26, 53)
+    earlier, later = (Engine(device, lambda: store) for _ in range(2))
+    earlier.untuned(problem)
+    earlier.settle(timeout=600)
+    monkeypatch.setattr(later.policy, "_best", None)  # nothing is ranked
+    later.untuned(problem)
+    later.settle(timeout=600)
+    own, kept = earlier.untuned(problem), later.untuned(problem)
+    assert (own.origin, kept.origin) == ("cost model", kernel_choice.KEPT)
+    assert (own.schedule, own.source) == (kept.schedule, kept.source)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((43, 26), np.float32), rng.random((26, 53), np.float32)
+    result = np.empty((43, 53), np.float32)
+    kept.program(a, b, result)
+    np.testing.assert_allclose(result, a.astype(float) @ b, rtol=1e-5)
+
+
 def test_an_untuned_shape_gets_the_winner_of_a_near_one_in_the_background(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
