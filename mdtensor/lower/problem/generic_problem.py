@@ -39,11 +39,11 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     """The structure of a problem, and the sizes that give back this one problem.
 
     Extents become names, and strides too unless they are -1, 0 or 1, or small where no neighbours
-    are closer; offsets unless they are small or a few strides, and constants beside indices unless
-    they are small. Equal strides of one access keep separate names, but those of windows that
-    overlap: where they begin a few of their own steps apart, neighbours share what they read. What
-    is written alike has the same names. Labels become numbers, so that equal structures compare
-    equal.
+    are closer; offsets unless they are small or a few strides, those of results unless they are 0
+    or neighbours; and constants beside indices unless they are small. Equal strides of one access
+    keep separate names, but those of windows that overlap: where they begin a few of their own
+    steps apart, neighbours share what they read. What is written alike has the same names. Labels
+    become numbers, so that equal structures compare equal.
     """
     found = _sketch(problem)
     if found is None:
@@ -69,6 +69,9 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     finish = problem.finish
     functions = (problem.scalar,) if finish is None else (problem.scalar, finish.function)
     if any(dims_in(result) for function in functions for result in function.results):
+        return None
+    moved = [n for n, write in enumerate(problem.writes) if as_index(write.offset).constant]
+    if not all(_is_beside(problem.writes, n) for n in moved):
         return None
     accesses = (*problem.all_reads, *problem.writes)
     offsets = [as_index(access.offset).constant or 0 for access in accesses]
@@ -109,6 +112,13 @@ def _first_alike(writes: Sequence[Write], number: int) -> int:
     own = writes[number]
     walks = ((write.buffer, write.strides) for write in writes)
     return next(n for n, walk in enumerate(walks) if walk == (own.buffer, own.strides))
+
+
+def _is_beside(writes: Sequence[Write], number: int) -> bool:
+    """Whether another write walks through the same buffer alike, a few elements apart."""
+    own = writes[number]
+    walks = ((write.buffer, write.strides) for n, write in enumerate(writes) if n != number)
+    return (own.buffer, own.strides) in walks
 
 
 def apart_along(strides: Sequence[int | None], d: int, *, general: bool) -> int:
@@ -163,7 +173,7 @@ class _Names:
             replace(
                 write,
                 strides=self.strides(f"step{_first_alike(problem.writes, n)}_", write.strides),
-                offset=self.offset(f"to{n}", write.offset),
+                offset=self.write_offset(f"to{n}", n),
             )
             for n, write in enumerate(problem.writes)
         )
@@ -215,6 +225,13 @@ class _Names:
         if abs(constant) > LITERAL_OFFSET:
             return self.name(label, value)
         return as_index(_literal(constant)) if isinstance(value, Index) else _literal(constant)
+
+    def write_offset(self, label: str, number: int) -> Index | int:
+        """The offset of a write; a literal where another one walks alike, as complex halves do."""
+        offset = self.problem.writes[number].offset
+        if as_index(offset).constant and not _is_beside(self.problem.writes, number):
+            return self.name(label, offset)
+        return self.offset(label, offset)
 
     def read(self, label: str, given: Read) -> Read:
         computed = tuple(
