@@ -130,7 +130,7 @@ def _traced(
 def _monitored(
     is_next: Counts, act: Callable[[], object], of: tuple[str, ...], *, once: bool
 ) -> Generator[None]:
-    """The same by what Python 3.12 has for it, which costs nothing where each is asked but `once`."""
+    """The same by what Python 3.12 has for it, which is quick where each is asked but `once`."""
     monitoring: Any = getattr(sys, "monitoring")  # noqa: B009, of Python 3.12
     thread = threading.get_ident()
 

@@ -9,6 +9,7 @@ Results differ from those of kernels by rounding.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -40,7 +41,7 @@ WITH_SIMD = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
 OTHERS: Mapping[str, float] = {"select": 4e-9, "logaddexp": 36e-9, "erf": 150e-9, "erfc": 150e-9}
 # Of `accumulate`, where an element waits for the one before; of `reduce` on each line of elements
 # along the innermost axis; of the copy of a window, and of the conversion of a float of 16 bits.
-IN_TURN, LINE, COPIED = 8e-9, 16e-9, 4e-9
+IN_TURN, LINE, COPIED = 8e-9, 30e-9, 4e-9
 # Seconds of a multiplication and addition in `matmul`, where BLAS has one for the type.
 BY_BLAS, WITHOUT_BLAS = 0.1e-9, 2e-9
 Arrays = Sequence[np.ndarray]
@@ -296,9 +297,10 @@ class Evaluation:
             return 2 * points * each
         if combination.stays:
             return points * (each + IN_TURN)
-        along = math.prod([self._dims[axis].extent for axis in combination.axes])
-        is_innermost = max(combination.axes) == len(self._dims) - 1
-        return points * (each + (LINE / along if is_innermost else 0.0))
+        last = len(self._dims) - 1
+        inner = itertools.takewhile(combination.axes.__contains__, range(last, -1, -1))
+        along = math.prod([self._dims[axis].extent for axis in inner])
+        return points * (each + (LINE / along if last in combination.axes else 0.0))
 
 
 def _with(part: Sequence[Range], axis: int, span: Range) -> tuple[Range, ...]:

@@ -47,8 +47,8 @@ class Background(Generic[Work]):
         self._do, self._rest, self._stop = do, rest, stop
         self._thread: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
-        # In the order of asking: work, and the recorder of the call that asked for it.
-        self._waiting: dict[Hashable, tuple[Work, Recorder | None]] = {}
+        # In the order of asking: work, the recorder of the call that asked for it, and its worth.
+        self._waiting: dict[Hashable, tuple[Work, Recorder | None, float]] = {}
         self._asked: SimpleQueue[None] = SimpleQueue()  # wakes the thread
         self._last_s = _PAUSE  # that the last piece of work took
         self._told: set[object] = set()  # places of errors
@@ -58,14 +58,17 @@ class Background(Generic[Work]):
         self._is_closing = False
         atexit.register(self._end)
 
-    def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
-        """Enqueues work unless its key is waiting; a full queue drops it, unless it `must` run."""
+    def ask(self, key: Hashable, work: Work, *, must: bool = False, worth: float = 0.0) -> None:
+        """Enqueues work unless its key is waiting; a full queue drops it, unless it `must` run.
+
+        What is worth most is done first: the seconds of a launch that it may save.
+        """
         if self._thread is None or self._process != os.getpid():
             self._begin()
         if len(self._waiting) >= _MOST_WAITING and not must:
             return
         # setdefault is atomic: only one of several racing threads enqueues.
-        asked = work, asked_for()
+        asked = work, asked_for(), worth
         if self._waiting.setdefault(key, asked) is asked:
             self._asked.put(None)
 
@@ -107,9 +110,11 @@ class Background(Generic[Work]):
             return self._changed.wait_for(lambda: self._is_closing, min(_PAUSE, self._last_s))
 
     def _do_next(self) -> bool:
-        """Does the work that waits for longest; False where none does."""
-        for key in tuple(self._waiting)[:1]:
-            work, told = self._waiting[key]
+        """Does the work that is worth most, of such the oldest; False where none waits."""
+        waiting = {key: worth for key, (_, _, worth) in tuple(self._waiting.items())}
+        if waiting:
+            key = max(waiting, key=waiting.__getitem__)
+            work, told, _ = self._waiting[key]
             begun = time.monotonic()
             try:
                 beside(told, self._do, work)

@@ -53,6 +53,8 @@ WORTH_OWN_KERNEL, SLOWER = 0.2e-3, 1.2
 # Seconds that the launches for a shape take together, as is expected, until it gets one as well:
 # about what compiling takes.
 WORTH_OFTEN = 0.1
+# Times as long as optimised ones kernels take that were compiled in haste.
+HASTY = 5.0
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
 # Seconds between the steps of a ranking: other threads come first.
@@ -169,15 +171,21 @@ class CpuPolicy:
         return key in texts or (use_store and self._seen.winner(key) is not None)
 
     def _ask(self, served: Served) -> None:
-        """Enqueues the search for a clearly better kernel."""
-        key = id(served.structure), served.sizes, served.often
+        """Enqueues the search for a clearly better kernel, before that one that is not hasty."""
+        structure, decision, tiers = served.structure, served.decision, self._tiers
+        source, _ = structure.variants[decision.variant]
+        if source.hasty:
+            again = partial(tiers.make_up_for_haste, structure, decision.seconds)
+            worth = HASTY * decision.seconds
+            tiers.background.ask((id(structure), "haste"), again, must=True, worth=worth)
+        key = id(structure), served.sizes, served.often
 
         def work() -> None:
             self._improve(served)
             self._seen.look()
 
         # Frequent ones ask but once; others that are not looked at have what shapes near them have.
-        self._tiers.background.ask(key, work, must=served.often)
+        tiers.background.ask(key, work, must=served.often, worth=decision.seconds)
 
     def _improves(self, served: Served) -> bool:
         """Whether the search for a kernel that serves this shape better goes on."""
@@ -195,7 +203,6 @@ class CpuPolicy:
     # What the background does.
 
     def _improve(self, served: Served) -> None:
-        self._tiers.make_up_for_haste(served.structure, served.decision.seconds)
         problem = served.problem()
         decision = self._confirmed(served, problem)
         least, worth = (0.0, 1.0) if served.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mdtensor.api.engine.launch_counter import Repeated
@@ -36,14 +37,15 @@ def is_on() -> bool:
 
 def evaluated(
     md_hom: MDHom,
-    ask: Callable[[], object],
+    ask: Callable[..., object],
     is_kept: Callable[[], bool] = lambda: False,
     launches: Iterator[int] | None = None,
 ) -> Evaluated | None:
     """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
 
-    `ask` is called once a launch comes again, by the numbers of `launches`; `is_kept` loads a
-    kernel that an earlier process kept, and tells whether there is one.
+    `ask` is called once a launch comes again, by the numbers of `launches`, with a `worth`: the
+    seconds that one is expected to take. `is_kept` loads a kernel that an earlier process kept,
+    and tells whether there is one.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
@@ -51,4 +53,5 @@ def evaluated(
     seconds = evaluation.seconds
     if seconds > COMPILING or (seconds > LOADING and is_kept()):
         return None
-    return Evaluated(md_hom, Repeated(evaluation, ask, launches or itertools.count(1)))
+    again = partial(ask, worth=seconds)
+    return Evaluated(md_hom, Repeated(evaluation, again, launches or itertools.count(1)))

@@ -157,16 +157,16 @@ class Tiers:
             add_general(structure, without_parts(problem, plain(problem)), compiler)
 
     def ask_for_first(
-        self, structure: Structures, sizes: tuple[int, ...], problem: Problem
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem, *, worth: float
     ) -> None:
-        """Enqueues the compilation of a structure's first general kernel."""
+        """Enqueues the compilation of a structure's first general kernel; see `Background.ask`."""
 
         def work() -> None:
             if not structure.variants:
                 self.add(structure, sizes, problem, waits=False)
                 self.tell()
 
-        self.background.ask(id(structure), work, must=True)
+        self.background.ask(id(structure), work, must=True, worth=worth)
 
     def load(self, structure: Structures) -> bool:
         """Whether a structure has a kernel: one that an earlier process kept is loaded."""

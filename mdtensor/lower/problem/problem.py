@@ -299,8 +299,9 @@ def _flattened(real: MDHom, units: bool) -> Problem:
 
 
 def _units_like_others(real: MDHom) -> list[str]:
-    """The dims of extent 1 that are combined alike, and read and written by the same accesses, as a
-    longer one.
+    """The dims of extent 1 that have the same role as a longer one.
+
+    They are combined alike, and read and written by the same accesses.
     """
     units = [dim for dim in real.dims if dim.extent == 1]
     if not units:

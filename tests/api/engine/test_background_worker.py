@@ -40,6 +40,15 @@ def test_threads_that_ask_together_have_it_done_once() -> None:
     assert done == ["work"]
 
 
+def test_what_is_worth_most_is_done_first() -> None:
+    done = list[str]()
+    made = ToldBackground(done.append)
+    for work, worth in (("a", 0.0), ("b", 1e-3), ("c", 2e-3), ("d", 1e-3)):
+        made.ask(work, work, worth=worth)
+    made.settle(timeout=600)
+    assert done == ["c", "b", "d", "a"]
+
+
 def test_threads_that_ask_first_together_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     meeting, may_end = threading.Barrier(2, timeout=60), threading.Event()
     done: list[object] = []

@@ -160,13 +160,18 @@ def test_a_compiler_that_refuses_leaves_calls_evaluated(monkeypatch: pytest.Monk
 
 
 def test_what_has_come_to_nothing_is_asked_for_again() -> None:
-    asked = list[int]()
+    asked = list[float]()
     specs = TensorSpec.of((4, 4)), TensorSpec.of((4, 4))
-    found = evaluated.evaluated(md_hom_from_einsum("ij,jk->ik", specs), lambda: asked.append(1))
+
+    def ask(worth: float) -> None:
+        asked.append(worth)
+
+    found = evaluated.evaluated(md_hom_from_einsum("ij,jk->ik", specs), ask)
     assert found is not None
     run, result = found.program.launcher(), np.empty((4, 4), np.float32)
     told = [len(asked) for _ in range(9) if run(*np.ones((2, 4, 4), np.float32), result) is None]
     assert told == [0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert 0 < asked[0] < evaluated.COMPILING
 
 
 @pytest.mark.process

@@ -59,9 +59,7 @@ def with_rows(problem: Problem, rows: int) -> Schedule:
 def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
     """An engine whose store knows winners, and rivals that took a little longer alone."""
     store = Store.in_memory()
-    engine = SimpleNamespace(
-        store=store, environment="here", target=CPU, problem_of=problem_of
-    )
+    engine = SimpleNamespace(store=store, environment="here", target=CPU, problem_of=problem_of)
     engine.usual = lambda problem: SimpleNamespace(schedule=with_rows(problem, UNTUNED))
     engine.winner = partial(Engine.winner, engine)
     engine._seen_winners = SeenWinners(lambda: engine.store, "here")
@@ -80,9 +78,7 @@ def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
 
 def kept(engine: Engine, steps: Sequence[Step]) -> list[int]:
     """The rows of the winners' register tiles."""
-    rows = [
-        engine.store.winner(problem_key(problem_of(step.md_hom)), "here") for step in steps
-    ]
+    rows = [engine.store.winner(problem_key(problem_of(step.md_hom)), "here") for step in steps]
     return [Schedule.from_json(row.schedule).registers[0] for row in rows]
 
 
