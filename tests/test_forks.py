@@ -329,7 +329,7 @@ sys.exit(0 if set(codes) == {4} else f"{codes}")
 IN_PRODUCTS = f"""
 from mdtensor.api.engine import registry, tiers
 registry.engine_for()
-tiers.Tiers.ask_for_first = lambda *_: None
+tiers.Tiers.ask_for_first = lambda *_, **__: None
 {IN_KERNELS}"""
 
 
