@@ -30,6 +30,7 @@ from mdtensor.translate.trees import dims_in, rewritten
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 _MOST_POINTS = (1 << 63) - 1  # what kernels count in
+STRUCTURE = "_structure"  # the attribute in which a problem keeps what `generalised` found
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ class Problem:
 
     def __getstate__(self) -> dict[str, object]:
         # In another process texts have other hashes.
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        apart = ("_hash", STRUCTURE)
+        return {name: value for name, value in self.__dict__.items() if name not in apart}
 
     @cached_property
     def _hash(self) -> int:
