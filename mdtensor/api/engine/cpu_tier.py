@@ -34,7 +34,7 @@ from mdtensor.api.engine.kernel_choice import (
 )
 from mdtensor.api.engine.launch_counter import Counted
 from mdtensor.api.engine.scratch_bound import takes_scratch
-from mdtensor.api.engine.tiers import WORTH_COMPILING, Tiers
+from mdtensor.api.engine.tiers import Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.backends.protocol import Program
 from mdtensor.dataclass import dataclass
@@ -45,6 +45,8 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 
+# A better general schedule is worth compiling when it promises this much.
+WORTH_COMPILING = 1.15
 # Seconds that a problem takes, as is expected, for which it gets a kernel of its own; and what a
 # general kernel takes longer than the same one with constants.
 WORTH_OWN_KERNEL, SLOWER = 0.2e-3, 1.2

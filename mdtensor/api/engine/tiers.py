@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -45,8 +44,6 @@ MOST_CHOICES = 4096
 # Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes
 # five times as long, costs more than the haste saves.
 WORTH_NO_HASTE = 10e-3
-# A better general schedule is worth compiling when it promises this much.
-WORTH_COMPILING = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +138,7 @@ class Tiers:
         with self._first if waits else nullcontext():
             if not structure.variants and self.load(structure):
                 return
-            options: dict[str, Any] = {"general": True, "most": 1, "clearly": WORTH_COMPILING}
-            ranking = ranked(problem, self.target, **options)[:2]
+            ranking = ranked(problem, self.target, general=True, most=1)[:2]
             for place, (seconds, schedule) in enumerate(ranking):
                 variant = without_parts(problem, schedule)
                 if variant in structure.variants:

@@ -35,7 +35,6 @@ def ranked(
     split_reductions: bool = True,
     general: bool = False,
     most: int | None = None,
-    clearly: float = 1.0,
     pause: Callable[[], None] | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> list[tuple[float, Schedule]]:
@@ -43,8 +42,8 @@ def ranked(
 
     Where no more than `most` are asked for, those beyond may be missing: on processors, candidates
     are estimated in the order of lower bounds, arithmetic and loads alone, until that many take
-    less than `clearly` times the next bound. `pause` is called between candidates by a thread that
-    should leave time to others. On processors there are no more candidates once `enough` says so.
+    less than the next bound. `pause` is called between candidates by a thread that should leave
+    time to others. On processors there are no more candidates once `enough` says so.
     """
     if target.kind == "gpu":
         from mdtensor.lower.gpu.space.gpu_ranking import ranked_on_any_gpu
@@ -58,7 +57,7 @@ def ranked(
         candidates if general else _in_turn(problem, candidates),
         None if most is None else partial(least_seconds, problem, target=target, general=general),
     ):
-        if enough() or (len(best) == most and best[-1] < clearly * least):
+        if enough() or (len(best) == most and best[-1] < least):
             break
         if pause is not None:
             pause()
