@@ -242,8 +242,8 @@ class Problem:
 def problem_from_md_hom(md_hom: MDHom, *, units: bool = False) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
 
-    With `units`, a dim of extent 1 stays where a longer one has the same role, so that a batch of
-    one and one of several are one structure.
+    With `units`, a dim of extent 1 that results lie along stays where a longer one has the same
+    role, so that a batch of one and one of several are one structure.
 
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
     combination: `translate.rewrites.stages` gives a chain of md_homs without those; and where there
@@ -301,11 +301,11 @@ def _flattened(real: MDHom, units: bool) -> Problem:
 
 
 def _units_like_others(real: MDHom) -> list[str]:
-    """The dims of extent 1 that have the same role as a longer one.
+    """The dims of extent 1, along which results lie, that have the same role as a longer one.
 
-    They are combined alike, and read and written by the same accesses.
+    They are read and written by the same accesses.
     """
-    units = [dim for dim in real.dims if dim.extent == 1]
+    units = [dim for dim in real.dims if dim.extent == 1 and isinstance(dim.combine, Concat)]
     if not units:
         return []
     accesses = [*real.inp_view, *real.out_view]
@@ -313,11 +313,10 @@ def _units_like_others(real: MDHom) -> list[str]:
         accesses += real.epilogue.view
     used = [[index.dims for index in access.index] for access in accesses]
 
-    def role(dim: Dim) -> tuple[object, ...]:
-        places = [any(dim.name in dims for dims in axes) for axes in used]
-        return dim.combine, *places
+    def role(dim: Dim) -> tuple[bool, ...]:
+        return tuple([any(dim.name in dims for dims in axes) for axes in used])
 
-    longer = {role(dim) for dim in real.dims if dim.extent != 1}
+    longer = {role(d) for d in real.dims if d.extent != 1 and isinstance(d.combine, Concat)}
     return [dim.name for dim in units if role(dim) in longer]
 
 
