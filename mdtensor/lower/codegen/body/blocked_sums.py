@@ -27,7 +27,7 @@ from mdtensor.lower.ir.values import Calc, Literal, Ref, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.trees import params_in
 
-TERMS, LONG = 16, 512
+TERMS, LONG = 32, 512
 _FLUSHES, _LEFT = "flushes", "left"
 
 

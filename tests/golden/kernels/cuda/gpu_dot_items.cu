@@ -68,31 +68,16 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const float* b0 = I0;
   const float* b1 = I1;
   float a0_0 = 0.0f;
-  int flushes = 0;
-  float ha0_0 = -0.0f;
-  float la0_0 = 0.0f;
   int r_i = 2*x_i + t_i;
-  for (int c_i = 2*x_i + t_i; c_i + 128 <= e_i + 126; c_i += 128) {
-    const int c_i_until = (e_i + 14 < c_i + 128 ? e_i + 14 : c_i + 128);
-    for (; r_i + 16 <= c_i_until; r_i += 16) {
-      const float* p0 = b0 + r_i;
-      const float* p1 = b1 + r_i;
-      const float x0 = p0[0];
-      const float x1 = p1[0];
-      a0_0 = (a0_0 + (x0 * x1));
-      const float x2 = p0[1];
-      const float x3 = p1[1];
-      a0_0 = (a0_0 + (x2 * x3));
-    }
-    if (c_i_until + 16 <= e_i + 14) {
-      const float ta0_0 = (a0_0 - la0_0);
-      const float pa0_0 = (ha0_0 + ta0_0);
-      const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
-      la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
-      ha0_0 = pa0_0;
-      flushes += 1;
-      a0_0 = 0.0f;
-    }
+  for (; r_i + 16 <= e_i + 14; r_i += 16) {
+    const float* p0 = b0 + r_i;
+    const float* p1 = b1 + r_i;
+    const float x0 = p0[0];
+    const float x1 = p1[0];
+    a0_0 = (a0_0 + (x0 * x1));
+    const float x2 = p0[1];
+    const float x3 = p1[1];
+    a0_0 = (a0_0 + (x2 * x3));
   }
   for (; r_i < e_i; r_i++) {
     const float* p0 = b0 + r_i;
@@ -100,14 +85,6 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
     const float x0 = p0[0];
     const float x1 = p1[0];
     a0_0 = (a0_0 + (x0 * x1));
-  }
-  if (0 < flushes) {
-    const float ta0_0 = (a0_0 - la0_0);
-    const float pa0_0 = (ha0_0 + ta0_0);
-    const float qa0_0 = ((pa0_0 - ha0_0) - ta0_0);
-    la0_0 = (((qa0_0 - qa0_0) == 0.0f) ? qa0_0 : 0.0f);
-    ha0_0 = pa0_0;
-    a0_0 = ha0_0;
   }
   __syncthreads();
   L0[item] = a0_0;

@@ -79,8 +79,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
     float ha0_0 = -0.0f;
     float la0_0 = 0.0f;
     long long r_d0 = t_d0;
-    for (long long c_d0 = t_d0; c_d0 + 16 <= e_d0 + 15; c_d0 += 16) {
-      const long long c_d0_until = (e_d0 < c_d0 + 16 ? e_d0 : c_d0 + 16);
+    for (long long c_d0 = t_d0; c_d0 + 32 <= e_d0 + 31; c_d0 += 32) {
+      const long long c_d0_until = (e_d0 < c_d0 + 32 ? e_d0 : c_d0 + 32);
       for (; r_d0 < c_d0_until; r_d0++) {
         const float* p0 = b0 + stride0_0*r_d0;
         const float* p1 = b1;

@@ -58,8 +58,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     float la0_0 = 0.0f;
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
-    for (long c_d0 = t_d0; c_d0 + 16 <= e_d0 + 15; c_d0 += 16) {
-      const long c_d0_until = (e_d0 < c_d0 + 16 ? e_d0 : c_d0 + 16);
+    for (long c_d0 = t_d0; c_d0 + 32 <= e_d0 + 31; c_d0 += 32) {
+      const long c_d0_until = (e_d0 < c_d0 + 32 ? e_d0 : c_d0 + 32);
       #pragma clang loop vectorize(disable)
       for (; r_d0 < c_d0_until; r_d0++) {
         __global const float* p0 = b0 + stride0_0*r_d0;
