@@ -204,7 +204,7 @@ class Engine:
 
     def source_again(self, md_hom: MDHom, choice: Choice) -> KernelSource:
         """The text of a chosen kernel, made once more, for who watches the passes."""
-        problem = self.problem_of(md_hom)
+        problem = problem_of_device(md_hom, self.target)
         if choice.variant is None:
             return self.source(problem, choice.schedule)
         return self.source(GENERALISE(problem)[0], choice.variant)
