@@ -90,7 +90,10 @@ def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.nda
 
 
 def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
-    """The contraction that an `md_hom` is before its epilogue; None where it is none."""
+    """The contraction that an `md_hom` is before its epilogue; None where it is none.
+
+    Nor is one without rows and columns: BLAS adds up one term after the other, NumPy pairwise.
+    """
     factors = _factors(md_hom)
     if factors is None or not all(
         isinstance(dim.combine, Concat)
@@ -107,16 +110,20 @@ def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
     def axes(*of: bool) -> Axes:
         return tuple(found.get(cast("tuple[bool, bool, bool]", of), ()))
 
-    inner = axes(True, True, True)
-    if not inner or axes(True, False, False):
+    inner, rows, columns = (
+        axes(True, True, True),
+        axes(False, True, False),
+        axes(False, False, True),
+    )
+    if not inner or not (rows or columns) or axes(True, False, False):
         return None
     return BatchedMatmul(
         held(md_hom.scalar.results[0].dtype),
         factors,
         (axes(True, True, False), axes(True, False, True)),
         axes(False, True, True),
-        axes(False, True, False),
-        axes(False, False, True),
+        rows,
+        columns,
         inner,
         len(md_hom.dims),
     )

@@ -90,7 +90,7 @@ class Family(Generic[C]):
     """Computations that differ only in extents and strides.
 
     `numbers` gives the sizes of each step's kernel, then shapes and strides of results and
-    temporaries; `computation` and `problems` have watched numbers, `by_name` gives all of these.
+    temporaries, and by `by_name` all variables; `computation` and `problems` have watched numbers.
     `fill` makes the steps, where there are several, with the numbers of that name.
     """
 
@@ -99,7 +99,6 @@ class Family(Generic[C]):
     problems: tuple[Problem, ...]
     structures: tuple[Reference[Kernels], ...]
     numbers: Numbers
-    by_name: Numbers
     fill: Callable[[Mapping[str, int]], tuple[Step, ...]] | None
 
     def gives(self, numbers: Sequence[int], computation: C) -> bool:
@@ -127,7 +126,7 @@ class Family(Generic[C]):
         computation: Any = self.computation
         steps = self.computation.steps
         if self.fill is not None:
-            steps = self.fill(self.by_name(*numbers))
+            steps = self.fill(self.numbers(*numbers, by_name=True))
         before = (*self.computation.results, *self.computation.temporaries)
         pairs = zip(before, layouts, strict=True)
         specs = tuple([TensorSpec(spec.dtype, *layout) for spec, layout in pairs])
@@ -148,6 +147,7 @@ def family_of(
     """The family of what `build` made of these specs and other numbers; None where it has none."""
     from mdtensor.api.engine.generic_kernels import Reference
     from mdtensor.lower.problem.generic_problem import GENERALISE
+    from mdtensor.lower.problem.problem_of_device import problem_of_device
 
     watch = Watch()
     generals, _ = _generalised(computation, engine)
@@ -156,18 +156,18 @@ def family_of(
         again = build(watched, *map(watch.number, others))
         if not again.steps or any(0 in step.md_hom.extents.values() for step in again.steps):
             return None
-        problems = tuple([engine.problem_of(step.md_hom) for step in again.steps])
+        problems = tuple([problem_of_device(s.md_hom, engine.target) for s in again.steps])
         named = tuple(map(GENERALISE, problems))
         is_same = tuple([general for general, _ in named]) == generals
         results = tuple([of_step for _, of_step in named]), _layouts(again)
-        numbers, by_name = watch.program(results), watch.by_name()
+        numbers = watch.program(results)
     except Exception:  # watched numbers are numbers to most code, not to all
         return None
     if not is_same:
         return None
     structures = tuple([Reference(engine.structure(each), engine.structure) for each in generals])
     fill = filler(again.steps) if len(again.steps) > 1 else None
-    family = Family(engine, again, problems, structures, numbers, by_name, fill)
+    family = Family(engine, again, problems, structures, numbers, fill)
     return family if family.gives(numbers_of(specs, others), computation) else None
 
 
@@ -181,7 +181,9 @@ class Later:
 
     def __call__(self) -> Problem:
         """Makes the problem."""
-        return filled(self.family.problems[self.step], self.family.by_name(*self.numbers))
+        return filled(
+            self.family.problems[self.step], self.family.numbers(*self.numbers, by_name=True)
+        )
 
 
 def _generalised(

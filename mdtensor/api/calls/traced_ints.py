@@ -78,20 +78,15 @@ class Watch:
     def program(self, results: object) -> Numbers:
         """The recorded program: it computes the results, tuples of numbers, from other numbers.
 
-        Raises NotWatchedError where a number was needed itself, whoever caught the error.
+        By `by_name=True` it gives all of its variables. Raises NotWatchedError where a number was
+        needed itself, whoever caught the error.
         """
-        return self._compiled(_text(results))
-
-    def by_name(self) -> Numbers:
-        """The recorded program that returns all of its variables, by name."""
-        return self._compiled("locals()")
-
-    def _compiled(self, results: str) -> Numbers:
         if self._is_lost:
             raise self.lose()
-        lines = [f"def program({', '.join(self._names)}):", *self._lines, f"return {results}"]
+        head = f"def program({', '.join([*self._names, 'by_name=False'])}):"
+        end = f"return locals() if by_name else {_text(results)}"
         names: dict[str, Any] = {}
-        exec("\n    ".join(lines), names)  # names and numbers that this class wrote
+        exec("\n    ".join([head, *self._lines, end]), names)  # all that this class wrote
         return names["program"]
 
 

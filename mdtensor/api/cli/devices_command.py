@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def table_of_devices() -> Table:
     """All devices with the facts that schedules depend on; NoDeviceError where there is none.
 
-    Where no device is the default, the table's caption says why.
+    Where no device is the default, or one cannot be opened, the table's caption says why.
     """
     from rich.markup import escape
     from rich.table import Table
@@ -25,12 +25,18 @@ def table_of_devices() -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("default")
     found = found_devices()
+    default, why = None, list[str]()
     try:
         default = open_device().target
     except NoDeviceError as error:  # only others compute, or MDTENSOR_DEVICE names none
-        default, table.caption = None, escape(error.message)
+        why.append(error.message)
     for device in found:
-        target = device.open().target
+        try:
+            target = device.open().target
+        except NoDeviceError as error:
+            table.add_row(escape(device.name), device.arrays)
+            why.append(error.message)
+            continue
         memories = target.l1_bytes, target.l2_bytes, target.l3_bytes, target.local_bytes
         table.add_row(
             escape(device.name),
@@ -41,4 +47,6 @@ def table_of_devices() -> Table:
             *map(size, memories),
             "yes" if target == default else "",
         )
+    if why:
+        table.caption = escape("\n".join(dict.fromkeys(why)))
     return table

@@ -20,11 +20,12 @@ from mdtensor.api.engine.gpu_tier import GpuPolicy
 from mdtensor.api.engine.kernel_choice import Choice, Structures, source_of, specialised
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.stored_schedules import Neighbour
-from mdtensor.api.engine.tiers import Tiers
+from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.protocol import Device, Program
+from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import cached_property, keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
@@ -66,6 +67,7 @@ class Engine:
             if self.target.kind == "gpu"
             else CpuPolicy(self.tiers, self._seen_winners)
         )
+        self._problems = Bounded[MDHom, Problem](MOST_CHOICES)
         self._evaluates = is_on() and self.target.kind == "cpu" and device.arrays == "numpy"
         self.joined = Joined(self.tiers, self.problem_of, self._winning)
 
@@ -123,7 +125,10 @@ class Engine:
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""
-        return problem_of_device(md_hom, self.target)
+        problem = self._problems.get(md_hom)
+        if problem is None:
+            self._problems.keep(md_hom, problem := problem_of_device(md_hom, self.target))
+        return problem
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
         """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""
@@ -199,7 +204,7 @@ class Engine:
 
     def source_again(self, md_hom: MDHom, choice: Choice) -> KernelSource:
         """The text of a chosen kernel, made once more, for who watches the passes."""
-        problem = self.problem_of(md_hom)
+        problem = problem_of_device(md_hom, self.target)
         if choice.variant is None:
             return self.source(problem, choice.schedule)
         return self.source(GENERALISE(problem)[0], choice.variant)

@@ -138,7 +138,7 @@ class Tiers:
         with self._first if waits else nullcontext():
             if not structure.variants and self.load(structure):
                 return
-            ranking = ranked(problem, self.target, general=True, most=2)[:2]
+            ranking = ranked(problem, self.target, general=True, most=1)[:2]
             for place, (seconds, schedule) in enumerate(ranking):
                 variant = without_parts(problem, schedule)
                 if variant in structure.variants:

@@ -17,7 +17,15 @@ from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.pass_runner import Pass
-from mdtensor.lower.problem.problem import Bounds, Computed, Finish, Problem, Read, Write
+from mdtensor.lower.problem.problem import (
+    STRUCTURE,
+    Bounds,
+    Computed,
+    Finish,
+    Problem,
+    Read,
+    Write,
+)
 from mdtensor.lower.problem.simd_lanes import MOST_APART
 from mdtensor.translate.graphs import folded, in_order
 from mdtensor.translate.scalar import Expr
@@ -43,8 +51,15 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     or neighbours; and constants beside indices unless they are small. Equal strides of one access
     keep separate names, but those of windows that overlap: where they begin a few of their own
     steps apart, neighbours share what they read. What is written alike has the same names. Labels
-    become numbers, so that equal structures compare equal.
+    become numbers, so that equal structures compare equal. A problem keeps what was found.
     """
+    kept: tuple[Problem, tuple[int, ...]] | None = problem.__dict__.get(STRUCTURE)
+    if kept is None:
+        problem.__dict__[STRUCTURE] = kept = _generalised(problem)
+    return kept
+
+
+def _generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     found = _sketch(problem)
     if found is None:
         return _Names(problem).structure()

@@ -30,6 +30,7 @@ from mdtensor.translate.trees import dims_in, rewritten
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 _MOST_POINTS = (1 << 63) - 1  # what kernels count in
+STRUCTURE = "_structure"  # the attribute in which a problem keeps what `generalised` found
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ class Problem:
 
     def __getstate__(self) -> dict[str, object]:
         # In another process texts have other hashes.
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        apart = ("_hash", STRUCTURE)
+        return {name: value for name, value in self.__dict__.items() if name not in apart}
 
     @cached_property
     def _hash(self) -> int:
@@ -240,8 +242,8 @@ class Problem:
 def problem_from_md_hom(md_hom: MDHom, *, units: bool = False) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
 
-    With `units`, a dim of extent 1 stays where a longer one has the same role, so that a batch of
-    one and one of several are one structure.
+    With `units`, a dim of extent 1 that results lie along stays where a longer one has the same
+    role, so that a batch of one and one of several are one structure.
 
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
     combination: `translate.rewrites.stages` gives a chain of md_homs without those; and where there
@@ -299,11 +301,11 @@ def _flattened(real: MDHom, units: bool) -> Problem:
 
 
 def _units_like_others(real: MDHom) -> list[str]:
-    """The dims of extent 1 that have the same role as a longer one.
+    """The dims of extent 1, along which results lie, that have the same role as a longer one.
 
-    They are combined alike, and read and written by the same accesses.
+    They are read and written by the same accesses.
     """
-    units = [dim for dim in real.dims if dim.extent == 1]
+    units = [dim for dim in real.dims if dim.extent == 1 and isinstance(dim.combine, Concat)]
     if not units:
         return []
     accesses = [*real.inp_view, *real.out_view]
@@ -311,11 +313,10 @@ def _units_like_others(real: MDHom) -> list[str]:
         accesses += real.epilogue.view
     used = [[index.dims for index in access.index] for access in accesses]
 
-    def role(dim: Dim) -> tuple[object, ...]:
-        places = [any(dim.name in dims for dims in axes) for axes in used]
-        return dim.combine, *places
+    def role(dim: Dim) -> tuple[bool, ...]:
+        return tuple([any(dim.name in dims for dims in axes) for axes in used])
 
-    longer = {role(dim) for dim in real.dims if dim.extent != 1}
+    longer = {role(d) for d in real.dims if d.extent != 1 and isinstance(d.combine, Concat)}
     return [dim.name for dim in units if role(dim) in longer]
 
 

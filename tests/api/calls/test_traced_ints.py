@@ -83,6 +83,6 @@ def test_values_are_filled_with_other_numbers() -> None:
     watch = Watch()
     a = watch.number(7)
     value = (_Pair("x", (a, a + 1, 2)), _Pair("y", (1,)))
-    found = filled(value, watch.by_name()(10))
+    found = filled(value, watch.program(0)(10, by_name=True))
     assert found == (_Pair("x", (10, 11, 2)), _Pair("y", (1,)))
     assert found[1] is value[1]

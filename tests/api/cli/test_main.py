@@ -18,6 +18,8 @@ from mdtensor.api.engine import registry
 from mdtensor.autotune.defaults import defaults_file
 from mdtensor.autotune.trial import Trial
 from mdtensor.backends.host.binary_cache import Files, folder_of_kept
+from mdtensor.backends.protocol import Device
+from mdtensor.backends.select import Found
 from mdtensor.errors import NoDeviceError
 from mdtensor.lower.schedule.schedule import Schedule
 from tests import children
@@ -133,6 +135,17 @@ def test_devices_says_why_none_is_the_default(monkeypatch: pytest.MonkeyPatch) -
     assert heading.split()[-1] == "default"
     assert all(row.split()[-1] != "yes" for row in rows)
     assert caption.strip() == "no device for numpy arrays is called 'cuda'"
+
+
+def test_a_device_that_cannot_be_opened_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> Device:
+        raise NoDeviceError("broken cannot be opened: out of memory")
+
+    found = [*devices_command.found_devices(), Found("broken", "numpy", refused, "opencl")]
+    monkeypatch.setattr(devices_command, "found_devices", lambda: found)
+    *rows, caption = run("devices").splitlines()
+    assert rows[-1].split() == ["broken", "numpy"]
+    assert caption.strip() == "broken cannot be opened: out of memory"
 
 
 def test_no_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

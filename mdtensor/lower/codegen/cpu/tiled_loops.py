@@ -122,7 +122,7 @@ def _tile_loops(
     if tiling.threads > 1:
         start = start + name(tiling.var("x")) * tiling.register
     extent, register = tiling.extent.constant, tiling.register
-    if extent is not None and extent < register:
+    if extent is not None and (extent < register or extent == 1):
         return [LetIndex(var, start), *_guarded(tiling, var, end, inner(extent))]
     statements: list[Statement] = [LetIndex(var, start, mutable=True)]
     stop = end + (tiling.block - register)
