@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.engine.engine import Engine
 from mdtensor.api.tuning.flat_buffer import Flat
 from mdtensor.api.tuning.harness import Arena
-from mdtensor.autotune.store.store import Store
 from mdtensor.backends.select import open_device
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.lower.gpu.register_blocking.gpu_candidates import ranked_on_gpu
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -63,13 +62,14 @@ def test_it_is_part_of_the_problem() -> None:
 
 
 def test_only_devices_that_round_have_problems_of_their_own() -> None:
-    engine = Engine(open_device(), Store.in_memory)
+    target = open_device().target
     plan = mdt.compile("ij,jk->ik", A, B, precision="tf32")
     exact = mdt.compile("ij,jk->ik", A, B)
     assert plan.md_homs != exact.md_homs
-    assert engine.problem_of(plan.md_homs[0]) == engine.problem_of(exact.md_homs[0])
-    engine.target = replace(engine.target, matrices=True)
-    assert engine.problem_of(plan.md_homs[0]) != engine.problem_of(exact.md_homs[0])
+    for matrices in (False, True):
+        rounds = replace(target, matrices=matrices)
+        problems = {problem_of_device(p.md_homs[0], rounds) for p in (plan, exact)}
+        assert len(problems) == 1 + matrices
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f8", "c8", "i4"])
