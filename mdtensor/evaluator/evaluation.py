@@ -20,6 +20,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, loaded
 from mdtensor.evaluator.batched_matmul import batched_matmul_of, held
+from mdtensor.forks import cached_property
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.graphs import in_order
@@ -104,8 +105,7 @@ class Evaluation:
         )
         types = [each.spec.dtype for each in md_hom.inputs] + [each.dtype for each in elements]
         self._points = max(1, BYTES // max([held(dtype).itemsize for dtype in types]))
-        whole = tuple([(0, dim.extent) for dim in md_hom.dims])
-        self._parts = self._cut(whole)
+        self._whole = tuple([(0, dim.extent) for dim in md_hom.dims])
         self.seconds = self._estimate()
 
     def __call__(self, *arrays: np.ndarray) -> None:
@@ -216,23 +216,27 @@ class Evaluation:
         ]
         return max(windows, default=0) > ELEMENTS
 
+    @cached_property
+    def _parts(self) -> list[tuple[Range, ...]]:
+        """Parts that fit."""
+        return self._cut(self._whole)
+
     def _cut(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
-        """A part in parts that fit along concatenated dims, the outermost one first.
+        """A part in parts that fit."""
+        halves = self._kept_halves(part)
+        return [each for half in halves for each in self._cut(half)] if halves else [part]
+
+    def _kept_halves(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
+        """The halves of a part that is too large along its outermost concatenated dim, else none.
 
         So the innermost one stays long, along which NumPy's loops run.
         """
-        pairs = zip(self._dims, part, strict=True)
-        axes = [
-            axis
-            for axis, (dim, (low, high)) in enumerate(pairs)
-            if isinstance(dim.combine, Concat) and high - low > 1
-        ]
-        if not axes or not self._is_too_large(part):
-            return [part]
-        low, high = part[axes[0]]
-        middle = (low + high) // 2
-        halves = [_with(part, axes[0], span) for span in ((low, middle), (middle, high))]
-        return [each for half in halves for each in self._cut(half)]
+        if self._is_too_large(part):
+            for axis, (dim, (low, high)) in enumerate(zip(self._dims, part, strict=True)):
+                if isinstance(dim.combine, Concat) and high - low > 1:
+                    middle = (low + high) // 2
+                    return [_with(part, axis, span) for span in ((low, middle), (middle, high))]
+        return []
 
     def _halves(
         self, part: Sequence[Range]
@@ -281,7 +285,9 @@ class Evaluation:
             names = tuple(extents)
             given = [names] * len(function.params)
             seconds += _seconds(function.results, given, extents)
-        pieces = len(self._parts)
+        pieces, part = 1, self._whole
+        while halves := self._kept_halves(part):
+            pieces, part = 2 * pieces, halves[-1]
         if self._matmul is not None:
             pieces *= -(-math.prod([dims[axis].extent for axis in self._matmul.inner]) // TERMS)
         elif not self._is_in_place:

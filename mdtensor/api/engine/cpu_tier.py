@@ -34,15 +34,17 @@ from mdtensor.api.engine.kernel_choice import (
 )
 from mdtensor.api.engine.launch_counter import Counted
 from mdtensor.api.engine.scratch_bound import takes_scratch
-from mdtensor.api.engine.tiers import Tiers
+from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.backends.protocol import Program
+from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
 from mdtensor.lower.cpu.parallelism import WORTH_THREADS
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.problem_key import key_form, problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 
 # A better general schedule is worth compiling when it promises this much.
@@ -84,13 +86,24 @@ class CpuPolicy:
     def __init__(self, tiers: Tiers, seen: SeenWinners) -> None:
         self._tiers, self._seen = tiers, seen
         self._target = tiers.target
+        self._looked = Bounded[Problem, None](MOST_CHOICES)
 
     def now(self, problem: Problem) -> Choice | None:
         """Returns None: on processors no call waits for a kernel of its own."""
 
     def own(self, problem: Problem) -> Choice | None:
-        """The kernel that the background compiled for a problem alone, if it did."""
+        """The kernel that the background compiled for a problem alone, in whichever process."""
+        if problem not in self._looked and len(self._tiers.texts) < _MAX_OWN:
+            self._looked.keep(problem, None)
+            self._load_own(problem)
         return self._tiers.own(problem)
+
+    def _load_own(self, problem: Problem) -> bool:
+        """Whether a kernel is loaded that an earlier process kept; not where near winners are."""
+        kept = self._tiers.kept_own(problem)
+        if kept is None or self._seen.neighbours(key_form(GENERALISE(problem)[0]), problem):
+            return False
+        return self._tiers.load_own(problem, *kept)
 
     def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
         """The general kernel that suits a problem best, and asks for better ones."""
@@ -239,9 +252,10 @@ class CpuPolicy:
         near shape has any, one that an earlier process kept is loaded.
         """
         tiers = self._tiers
-        if tiers.own(problem) is not None or len(tiers.texts) >= _MAX_OWN:
+        if len(tiers.texts) >= _MAX_OWN:
             return False
-        if not self._seen.neighbours(structure.form, problem) and tiers.load_own(problem):
+        if tiers.own(problem) is not None or self._load_own(problem):
+            tiers.tell()
             return True
         seconds, schedule = self._best(problem)
         if seconds * worth > decision.seconds * SLOWER:
@@ -252,7 +266,6 @@ class CpuPolicy:
                 if each is not None:
                     own = specialised(problem, each, tiers.apart, origin, seconds)
                     tiers.add_own(own)
-                    tiers.keep_own(own)
                     return True
         return False
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -148,7 +149,7 @@ class Tiers:
                     if waits and self.device.hurries and seconds < WORTH_NO_HASTE:
                         source = replace(source, hasty=not self._here.is_kept(source))
                     structure.add(variant, general_kernel(source, compiler))
-                    self._keep(structure, variant, seconds)
+                    self._ask_to_keep(structure, variant, seconds)
                     if place == 0:  # the background would rank once more, and find the same
                         structure.alike(sizes).is_ranked = True
                     return
@@ -180,44 +181,46 @@ class Tiers:
         return bool(structure.variants)
 
     def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
-        """Has the background keep a first kernel for later processes; not one made in haste."""
+        """Keeps a first kernel for later processes; not one made in haste."""
+        source, _ = structure.variants[variant]
+        if variant == next(iter(structure.variants)) and not source.hasty:
+            self._programs.keep_code(structure.general, variant, source)
+            self._programs.keep_choice(structure.general, seconds, variant)
 
-        def work() -> None:
-            source, _ = structure.variants[variant]
-            if not source.hasty:
-                self._programs.keep_code(structure.general, variant, source)
-                self._programs.keep_choice(structure.general, seconds, variant)
+    def _ask_to_keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
+        """Has the background do so."""
+        keep = partial(self._keep, structure, variant, seconds)
+        self.background.ask((id(structure), variant), keep, must=True, worth=seconds)
 
-        if len(structure.variants) == 1:
-            self.background.ask((id(structure), variant), work, must=True)
+    def kept_own(self, problem: Problem) -> tuple[float, Schedule] | None:
+        """What an earlier process chose for a problem alone: expected seconds and the schedule."""
+        return self._programs.choice(problem)
 
-    def load_own(self, problem: Problem) -> bool:
-        """Whether an earlier process kept a kernel with a problem's own constants; it is loaded."""
-        kept = self._programs.choice(problem)
-        if kept is None:
-            return False
-        seconds, schedule = kept
+    def load_own(self, problem: Problem, seconds: float, schedule: Schedule) -> bool:
+        """Whether the kernel by that schedule is on disk, and so loaded.
+
+        Calls that run another one for the problem are yet to be told.
+        """
         kernel = self._programs.kept_program(problem, schedule)
-        if kernel is None:
-            return False
-        self.add_own(Choice(problem, schedule, KEPT, seconds, *kernel))
-        return True
+        if kernel is not None:
+            self._add_own(Choice(problem, schedule, KEPT, seconds, *kernel))
+        return kernel is not None
 
-    def add_own(self, own: Choice) -> None:
-        """Tells calls of a kernel with a problem's own constants."""
+    def _add_own(self, own: Choice) -> None:
         self.rise(own.problem, own)
         self.texts.add(problem_key(own.problem))
-        self.tell()
 
-    def keep_own(self, own: Choice) -> None:
-        """Keeps a kernel with a problem's own constants for later processes."""
+    def add_own(self, own: Choice) -> None:
+        """Tells calls of a kernel with a problem's own constants, and keeps it on disk."""
+        self._add_own(own)
+        self.tell()
         self._programs.keep_code(own.problem, own.schedule, own.source)
         self._programs.keep_choice(own.problem, own.seconds, own.schedule)
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
         if seconds >= WORTH_NO_HASTE and compile_thoroughly(structure, variant, self._here):
-            self._keep(structure, variant, seconds)
+            self._ask_to_keep(structure, variant, seconds)
 
     def make_up_for_haste(self, structure: Structures, seconds: float) -> None:
         """Recompiles the kernels with optimisation that were compiled in haste."""
