@@ -226,6 +226,7 @@ EVERYDAY: tuple[Workload, ...] = (
             "numpy by a product": _squared_distances_by_a_product,
             "scipy": lambda scipy, a, b: scipy.spatial.distance.cdist(a, b, "sqeuclidean"),
             "torch": lambda torch, a, b: torch.cdist(a, b) ** 2,
+            "torch by a product": _squared_distances_by_a_product,
             "jax": _squared_distances_by_a_product,
         },
     ),

@@ -5,19 +5,20 @@ a block of steps it is added to a total by Kahan's summation, which keeps what a
 off for the next one, and the accumulator begins again. The error is that of a block, whatever the
 number of terms. Only a loop that goes on adds to the total, so short sums cost a comparison.
 
-A block has `TERMS` terms, and the totals are free, where loads bind a loop; where accumulators
-share all that is loaded, as in products of matrices, it has `LONG`.
+A block has `TERMS` terms, and the totals are free, where loads bind a loop; half as many where a
+thread has one sum at a time, whose vectors are added to one total together. Where accumulators
+share all that is loaded, as in products of matrices, a block has `LONG`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.codegen.base.frame import Frame, Tile
+from mdtensor.lower.codegen.base.frame import Frame, Tile, single_accumulators
 from mdtensor.lower.codegen.base.tuple_variables import sets
 from mdtensor.lower.codegen.base.value_from_expr import identity_of
 from mdtensor.lower.ir.index import Index, as_index, name
@@ -27,7 +28,7 @@ from mdtensor.lower.ir.values import Calc, Literal, Ref, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.trees import params_in
 
-TERMS, LONG = 32, 512
+TERMS, LONG = 32, 256
 _FLUSHES, _LEFT = "flushes", "left"
 
 
@@ -35,12 +36,12 @@ _FLUSHES, _LEFT = "flushes", "left"
 class BlockedSums:
     """The totals of a register tile's accumulators: `steps` of the innermost loop are a block.
 
-    `sums` are the accumulators that are floats that are added up, with the neutral element of each.
-    The loop goes through other dims too where it is `nested`.
+    `sums` are the accumulators that are floats that are added up, those of one total together, with
+    the neutral element of each. The loop goes through other dims too where it is `nested`.
     """
 
     steps: int
-    sums: tuple[tuple[Ref, Literal], ...]
+    sums: tuple[tuple[tuple[Ref, ...], Literal], ...]
     nested: bool
     block: int
 
@@ -49,7 +50,7 @@ class BlockedSums:
         statements: list[Statement] = [LetIndex(_FLUSHES, as_index(0), mutable=True)]
         if self.nested:
             statements.append(LetIndex(_LEFT, as_index(self.elements), mutable=True))
-        for ref, _ in self.sums:
+        for (ref, *_), _ in self.sums:
             statements.append(Let(_total(ref), Literal(-0.0, ref.dtype, ref.lanes), mutable=True))
             statements.append(Let(_lost(ref), Literal(0.0, ref.dtype, ref.lanes), mutable=True))
         return statements
@@ -61,20 +62,25 @@ class BlockedSums:
 
     def flush(self) -> list[Statement]:
         """Adds the accumulators to their totals, and begins them again."""
-        again = sets([ref for ref, _ in self.sums], [neutral for _, neutral in self.sums])
-        return [*self._added(), Step(_FLUSHES, 1), *again]
+        return [*self._added(), Step(_FLUSHES, 1), *self._again(0)]
+
+    def _again(self, first: int) -> list[Statement]:
+        """Begins the accumulators of each total again, from the first of so many on."""
+        pairs = [(ref, neutral) for refs, neutral in self.sums for ref in refs[first:]]
+        return sets([ref for ref, _ in pairs], [neutral for _, neutral in pairs])
 
     def _added(self) -> list[Statement]:
         """Adds the accumulators to their totals, less what was rounded off before."""
         statements: list[Statement] = []
-        for ref, _ in self.sums:
+        for refs, _ in self.sums:
+            ref = refs[0]
             total, lost = _total(ref), _lost(ref)
             term, new, off = (Ref(f"{n}{ref.name}", ref.dtype, ref.lanes) for n in "tpq")
             zero = Literal(0.0, ref.dtype, ref.lanes)
             # Infinities and what is no number have lost none.
             is_finite = Calc("eq", (_calc("sub", off, off), zero), np.dtype(U8), ref.lanes)
             statements += [
-                Let(term, _calc("sub", ref, lost)),
+                Let(term, _calc("sub", _added_up(refs), lost)),
                 Let(new, _calc("add", total, term)),
                 Let(off, _calc("sub", _calc("sub", new, total), term)),
                 Set(lost, Calc("select", (is_finite, off, zero), ref.dtype, ref.lanes)),
@@ -89,13 +95,12 @@ class BlockedSums:
 
     def finished(self) -> list[Statement]:
         """Sets the accumulators to the totals, where there are any."""
-        statements = [*self._added(), *(Set(ref, _total(ref)) for ref, _ in self.sums)]
+        statements = [*self._added(), *(Set(ref, _total(ref)) for (ref, *_), _ in self.sums)]
+        statements += self._again(1)
         return [If(as_index(0), "<", name(_FLUSHES), tuple(statements))]
 
 
-def blocked_sums(
-    frame: Frame, tile: Tile, accumulators: Sequence[Sequence[Ref]]
-) -> BlockedSums | None:
+def blocked_sums(frame: Frame, tile: Tile) -> BlockedSums | None:
     """The totals of a tile's accumulators; None where no sum of floats is longer than a block."""
     added = [k for k in range(len(frame.operator.dtypes)) if _is_sum(frame.operator, k)]
     if not added:
@@ -105,12 +110,33 @@ def blocked_sums(
     known = [steps for steps in loops if steps is not None]
     lane = frame.schedule.lane
     unrolled = math.prod([frame.schedule.registers[d] for d in order if d != lane])
-    steps = max(1, (LONG if _shares_loads(frame) else TERMS) // unrolled)
+    along_lanes = lane >= 0 and not frame.lane_is_reduced
+    terms = TERMS if along_lanes or frame.items > 1 else TERMS // 2
+    steps = max(1, (LONG if _shares_loads(frame) else terms) // unrolled)
     if len(known) == len(loops) and math.prod(known) <= steps:
         return None
     neutral = identity_of(frame.operator)
-    sums = [(refs[k], neutral[k]) for refs in accumulators for k in added]
-    return BlockedSums(steps, tuple(sums), len(order) > 1, frame.tilings[order[-1]].block)
+    nested = len(order) > 1
+    sums = [
+        (tuple([refs[k] for refs in together]), neutral[k])
+        for together in _together(frame, tile, nested=nested)
+        for k in added
+    ]
+    return BlockedSums(steps, tuple(sums), nested, frame.tilings[order[-1]].block)
+
+
+def _together(frame: Frame, tile: Tile, *, nested: bool) -> Iterator[Sequence[Sequence[Ref]]]:
+    """The accumulators that have a total together: those that are combined in the end.
+
+    Those of single elements take less than a vector where the loop is not `nested`.
+    """
+    for vectors in tile.accumulators:
+        if frame.lane_is_reduced:
+            yield vectors
+        else:
+            yield from [[refs] for refs in vectors]
+    if frame.lane_is_reduced and nested:
+        yield from [[refs] for refs in single_accumulators(frame, tile)]
 
 
 def _shares_loads(frame: Frame) -> bool:
@@ -138,6 +164,14 @@ def _is_sum(operator: Operator, k: int) -> bool:
     others = [other for n, other in enumerate(operator.results) if n != k]
     is_alone = not any(set(both).intersection(params_in(other)) for other in others)
     return is_alone and sorted(arg.number for arg in result.args if arg.op == "param") == both
+
+
+def _added_up(refs: Sequence[Ref]) -> Value:
+    """The sum of accumulators, pairwise."""
+    if len(refs) == 1:
+        return refs[0]
+    half = len(refs) // 2
+    return _calc("add", _added_up(refs[:half]), _added_up(refs[half:]))
 
 
 def _total(ref: Ref) -> Ref:

@@ -28,7 +28,7 @@ def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
     for refs in accumulators:
         statements += lets(refs, neutral, mutable=True)
 
-    sums = blocked_sums(frame, tile, accumulators)
+    sums = blocked_sums(frame, tile)
 
     def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return Body(frame, tile, counts, "p", lanes).with_reduction()

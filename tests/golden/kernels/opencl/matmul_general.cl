@@ -73,8 +73,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la1_1 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -161,8 +161,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -220,8 +220,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -283,8 +283,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la0_1 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -339,8 +339,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -380,8 +380,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;

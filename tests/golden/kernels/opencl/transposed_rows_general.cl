@@ -67,8 +67,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -130,8 +130,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float la1_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -190,8 +190,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
@@ -234,8 +234,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float la0_0 = 0.0f;
       long r_d1 = t_d1;
       #pragma clang loop vectorize(disable)
-      for (long c_d1 = t_d1; c_d1 + 512 <= e_d1 + 511; c_d1 += 512) {
-        const long c_d1_until = (e_d1 < c_d1 + 512 ? e_d1 : c_d1 + 512);
+      for (long c_d1 = t_d1; c_d1 + 256 <= e_d1 + 255; c_d1 += 256) {
+        const long c_d1_until = (e_d1 < c_d1 + 256 ? e_d1 : c_d1 + 256);
         #pragma clang loop vectorize(disable)
         for (; r_d1 < c_d1_until; r_d1++) {
           __global const float* p0 = b0 + r_d1;
