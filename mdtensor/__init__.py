@@ -30,7 +30,14 @@ if TYPE_CHECKING:
         sum,  # noqa: A004
         var,
     )
-    from mdtensor.api.frontends.axes.normalisation import layer_norm, logsumexp, softmax
+    from mdtensor.api.frontends.axes.cross_entropy import cross_entropy
+    from mdtensor.api.frontends.axes.normalisation import (
+        layer_norm,
+        log_softmax,
+        logsumexp,
+        rms_norm,
+        softmax,
+    )
     from mdtensor.api.frontends.axes.pooling import avg_pool, max_pool
     from mdtensor.api.frontends.convolution import conv, conv_capsule
     from mdtensor.api.frontends.correlation import convolve, correlate
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
     from mdtensor.api.frontends.operators import cc, operator, ps, pw
     from mdtensor.api.frontends.reduce import reduce, scan
     from mdtensor.api.frontends.stencil import stencil
-    from mdtensor.api.gradients.gradients import grad, vjp
+    from mdtensor.api.gradients.gradients import grad, value_and_grad, vjp
     from mdtensor.api.multi_device.sharded_array import ShardedArray, shard
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
@@ -75,6 +82,7 @@ __all__ = [
     "conv_capsule",
     "convolve",
     "correlate",
+    "cross_entropy",
     "device",
     "devices",
     "dot",
@@ -87,6 +95,7 @@ __all__ = [
     "inp_view",
     "layer_norm",
     "lazy",
+    "log_softmax",
     "logsumexp",
     "matmul",
     "max",
@@ -107,6 +116,7 @@ __all__ = [
     "reduce",
     "replacing",
     "report",
+    "rms_norm",
     "scan",
     "shard",
     "softmax",
@@ -122,6 +132,7 @@ __all__ = [
     "tune",
     "tuner",
     "tuning",
+    "value_and_grad",
     "var",
     "vdot",
     "vjp",
@@ -140,6 +151,7 @@ _HOMES = {
     "conv_capsule": "api.frontends.convolution",
     "convolve": "api.frontends.correlation",
     "correlate": "api.frontends.correlation",
+    "cross_entropy": "api.frontends.axes.cross_entropy",
     "device": "api.devices",
     "devices": "api.devices",
     "dot": "api.frontends.einsum.products",
@@ -152,6 +164,7 @@ _HOMES = {
     "inp_view": "api.frontends.loops.dsl",
     "layer_norm": "api.frontends.axes.normalisation",
     "lazy": "api.frontends.lazy.lazy",
+    "log_softmax": "api.frontends.axes.normalisation",
     "logsumexp": "api.frontends.axes.normalisation",
     "matmul": "api.frontends.einsum.products",
     "max": "api.frontends.axes.axis_reductions",
@@ -172,6 +185,7 @@ _HOMES = {
     "reduce": "api.frontends.reduce",
     "replacing": "api.replacing",
     "report": "api.reports.report",
+    "rms_norm": "api.frontends.axes.normalisation",
     "scan": "api.frontends.reduce",
     "shard": "api.multi_device.sharded_array",
     "softmax": "api.frontends.axes.normalisation",
@@ -187,6 +201,7 @@ _HOMES = {
     "tune": "api.tuning.tune",
     "tuner": "tuner",
     "tuning": "api.tuning.tuning_context",
+    "value_and_grad": "api.gradients.gradients",
     "var": "api.frontends.axes.axis_reductions",
     "vdot": "api.frontends.einsum.products",
     "vjp": "api.gradients.gradients",

@@ -80,14 +80,15 @@ def conv(
     extent · stride elements.
 
     `bias` holds one number for each K. `epilogue` is a function of Python applied once to each
-    finished element, bias included, or one of the names "relu" and "gelu". Further `operands`, such
-    as a residual, are its other parameters: their elements at the place of the result, which they
-    broadcast against. `dtype` is the type of the result, by default the common type of img, flt and
-    bias, and what the epilogue makes of it and the operands; `acc_dtype` that of products and sums,
-    by default float32 for float16 and bfloat16 (which CuPy's arrays may have), else `dtype`.
-    `precision="tf32"` lets a GPU's tensor cores round factors in float32 to the ten bits after the
-    point, as for `einsum`. `devices`, a list of names as `mdtensor.devices` has them or "all", has
-    the parts of the convolution computed by several devices (docs/devices.md).
+    finished element, bias included, or one of the names "relu", "gelu", "silu" and "tanh". Further
+    `operands`, such as a residual, are its other parameters: their elements at the place of the
+    result, which they broadcast against. `dtype` is the type of the result, by default the common
+    type of img, flt and bias, and what the epilogue makes of it and the operands; `acc_dtype` that
+    of products and sums, by default float32 for float16 and bfloat16 (which CuPy's arrays may
+    have), else `dtype`. `precision="tf32"` lets a GPU's tensor cores round factors in float32 to
+    the ten bits after the point, as for `einsum`. `devices`, a list of names as `mdtensor.devices`
+    has them or "all", has the parts of the convolution computed by several devices
+    (docs/devices.md).
     No window is materialised. The image is copied with its padding where each of its elements is in
     so many products that the copy takes little beside them; otherwise borders are computed apart.
 

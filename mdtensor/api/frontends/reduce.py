@@ -89,9 +89,9 @@ def reduce(
 
     `epilogue` is applied to every finished result, then to one element of each operand that
     stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
-    are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests on random values that
-    operators are associative, and that one of several dims may be applied in any order, unless a
-    dict says the order.
+    are `relu`, `gelu` (by `erf`), `silu`, `tanh`, `bias`, and `bias_relu` and so on for the others.
+    `check` tests on random values that operators are associative, and that one of several dims may
+    be applied in any order, unless a dict says the order.
 
     `memory_limit`, such as "1GB", has operands read part by part, from maps of files larger than
     memory too (see `mdtensor.stream`). `devices`, a list of names as `mdtensor.devices` has them or

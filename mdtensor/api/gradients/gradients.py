@@ -1,4 +1,4 @@
-"""`grad` and `vjp`: gradients of functions that call mdtensor."""
+"""`grad`, `value_and_grad` and `vjp`: gradients of functions that call mdtensor."""
 
 from __future__ import annotations
 
@@ -78,12 +78,32 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
     >>> grad(lambda x: grad(energy)(x).sum())(np.array([1.0, 2.0]))
     array([ 6., 12.])
     """
+    both = value_and_grad(function, argnums)
+
+    def gradient(*args: Any, **options: Any) -> Any:
+        return both(*args, **options)[1]
+
+    return functools.update_wrapper(gradient, function)
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0
+) -> Callable[..., tuple[Any, Any]]:
+    """A function with one real result, as one that returns the result and what `grad` gives.
+
+    The result is computed once for both. Arguments and errors are those of `grad`.
+
+    >>> def energy(x):
+    ...     return (x * x * x).sum()
+    >>> value_and_grad(energy)(np.array([1.0, 2.0]))
+    (np.float64(9.0), array([ 3., 12.]))
+    """
     _check_function(function)
     several = is_iterable(argnums)
     listed: Any = beginning(cast("Any", argnums), _MOST_ARGUMENTS) if several else (argnums,)
     numbers = tuple(whole("argnums", number) for number in listed)
 
-    def gradient(*args: Any, **options: Any) -> Any:
+    def both(*args: Any, **options: Any) -> tuple[Any, Any]:
         for number in numbers:
             _check_argument(args, number)
         result, pulled = _recorded(function, args, numbers, options)
@@ -95,9 +115,9 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
                 hint="add it up, result.sum(), or use mdtensor.vjp",
             )
         found = pulled(np.ones((), result.dtype))
-        return found if several else found[0]
+        return result, found if several else found[0]
 
-    return functools.update_wrapper(gradient, function)
+    return functools.update_wrapper(both, function)
 
 
 def _recorded(

@@ -99,13 +99,16 @@ def miscounted(subscripts: Subscripts, operands: int, notes: tuple[str, ...]) ->
         after = text.index(";")
         commas = (n for n, character in enumerate(text) if character == "," and n > after)
         starts += [after + 1, *(n + 1 for n in commas)]
+    hint = "terms are separated by commas, one for each operand"
+    if operands > len(starts) and not subscripts.finish:
+        hint += "; those that an epilogue reads stand behind a semicolon: 'ij,jk->ik; k'"
     return SubscriptError(
         f"the string has {count_of(len(starts), 'term', 'terms')} for"
         f" {count_of(operands, 'operand', 'operands')}",
         text=text,
         carets=starts[operands:] if len(starts) > operands else (end,),
         notes=notes,
-        hint="terms are separated by commas, one for each operand",
+        hint=hint,
     )
 
 

@@ -135,12 +135,14 @@ def scalar_function(
     *,
     indices: Mapping[str, str] | None = None,
     name: str | None = None,
+    hint: str = "a parameter for every element, then the indices' names after a *",
 ) -> ScalarFunction:
     """The function `f` of an `md_hom` from one of Python, on elements of the given types.
 
     Positional parameters are the elements, keyword-only ones the indices of the dims that
     `indices` has for their names, as int64. A tuple is several results. A result of Python's
-    numbers only is int64, or of the elements' floating type.
+    numbers only is int64, or of the elements' floating type. `hint` is that of the ProgramError
+    where the function takes another number of elements.
 
     >>> f = scalar_function(lambda a, *, j: (a, j), ["f4"], indices={"j": "j"})
     >>> f.results, f.result_dtypes
@@ -150,7 +152,7 @@ def scalar_function(
     if not callable(function):
         raise no_function(function)
     called = name or _name(function)
-    keywords = _indices(function, called, len(types), indices or {})
+    keywords = _indices(function, called, len(types), indices or {}, hint)
     elements = [param(n, dtype) for n, dtype in enumerate(types)]
     returned = traced(function, *elements, **keywords)
     results = tuple(returned) if is_sequence(returned) else (returned,)
@@ -160,7 +162,7 @@ def scalar_function(
 
 
 def _indices(
-    function: Callable[..., Any], name: str, count: int, indices: Mapping[str, str]
+    function: Callable[..., Any], name: str, count: int, indices: Mapping[str, str], hint: str
 ) -> dict[str, Expr]:
     """The values of keyword-only parameters; checks that there are parameters for the elements."""
     try:
@@ -174,7 +176,7 @@ def _indices(
         raise ProgramError(
             f"{name} takes {count_of(len(positional), 'element', 'elements')}, but"
             f" {count_of(count, 'is', 'are')} read",
-            hint="a parameter for every element, then the indices' names after a *",
+            hint=hint,
         )
     keywords: dict[str, Expr] = {}
     for parameter in parameters:

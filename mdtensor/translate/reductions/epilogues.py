@@ -16,8 +16,18 @@ def relu(value: Any) -> Any:
 
 
 def gelu(value: Any) -> Any:
-    """The value times the probability that a normal variable is below it."""
+    """The value times the probability that a normal variable is below it, by `erf`."""
     return value * 0.5 * (apply("erf", value * math.sqrt(0.5)) + 1)
+
+
+def silu(value: Any) -> Any:
+    """The value times its logistic function, also known as swish."""
+    return value / (apply("exp", -value) + 1)
+
+
+def tanh(value: Any) -> Any:
+    """The hyperbolic tangent of the value."""
+    return apply("tanh", value)
 
 
 def bias(value: Any, added: Any) -> Any:
@@ -25,18 +35,19 @@ def bias(value: Any, added: Any) -> Any:
     return value + added
 
 
-def bias_relu(value: Any, added: Any) -> Any:
-    """`relu` of the value plus an element of an operand."""
-    return relu(value + added)
+def _behind_bias(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """The function of the value plus an element of an operand."""
+
+    def biased(value: Any, added: Any) -> Any:
+        return function(value + added)
+
+    biased.__name__ = f"bias_{function.__name__}"
+    return biased
 
 
-def bias_gelu(value: Any, added: Any) -> Any:
-    """`gelu` of the value plus an element of an operand."""
-    return gelu(value + added)
-
-
+_FUNCTIONS = (relu, gelu, silu, tanh)
 EPILOGUES: Mapping[str, Callable[..., Any]] = {
-    function.__name__: function for function in (relu, gelu, bias, bias_relu, bias_gelu)
+    function.__name__: function for function in (*_FUNCTIONS, bias, *map(_behind_bias, _FUNCTIONS))
 }
 
 
@@ -51,7 +62,9 @@ def epilogue_named(said: Callable[..., Any] | str | None) -> Callable[..., Any] 
     if not isinstance(said, str):
         return said
     if said not in EPILOGUES:
+        names = ", ".join(function.__name__ for function in _FUNCTIONS)
         raise TranslationError(
-            f"unknown epilogue {shown(said)}", hint=f"a function, or one of {', '.join(EPILOGUES)}"
+            f"unknown epilogue {shown(said)}",
+            hint=f"a function, or {names}, bias, and bias_relu and so on",
         )
     return EPILOGUES[said]

@@ -49,6 +49,10 @@ from mdtensor.translate.trees import all_substituted, dims_in, params_in
 from mdtensor.translate.views import Access, Buffer
 
 Function = Callable[..., Any]
+_OF_EPILOGUES = (
+    "an epilogue gets the results, then an element of each operand behind a semicolon:"
+    " 'ij,jk->ik; k'"
+)
 
 
 @dataclass(frozen=True)
@@ -256,10 +260,12 @@ def _in_c_order(
     return found
 
 
-def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -> tuple[Expr, ...]:
+def _traced(
+    function: Function, elements: Sequence[Expr], dims: Iterable[str], **hint: str
+) -> tuple[Expr, ...]:
     """What a function returns for elements; its keyword-only parameters are values of indices."""
     types = [element.dtype for element in elements]
-    scalar = scalar_function(function, types, indices={name: name for name in dims})
+    scalar = scalar_function(function, types, indices={name: name for name in dims}, **hint)
     return all_substituted(scalar.results, elements)
 
 
@@ -351,7 +357,7 @@ def _epilogue(
         if function is None:
             return tuple(results)
         given = [*results, *floats_widened(extra, types[first])]
-        return _traced(function, given, space.output)
+        return _traced(function, given, space.output, hint=_OF_EPILOGUES)
 
     stored = tuple(value.dtype for value in finished(dtypes))
     if reduction.dtype is not None and function is not None:

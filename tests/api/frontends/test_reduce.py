@@ -21,6 +21,7 @@ from mdtensor.errors import (
     DTypeError,
     MdtensorError,
     OperatorError,
+    ProgramError,
     ShapeError,
     SubscriptError,
     TranslationError,
@@ -326,19 +327,42 @@ def test_out() -> None:
     np.testing.assert_array_equal(pair[1], a.argmin(axis=1))
 
 
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("gelu", lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
+        ("silu", lambda x: x / (1 + np.exp(-x))),
+        ("tanh", np.tanh),
+    ],
+)
+def test_epilogues_by_name(name: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
+    a, b = values(RNG, (4, 5), "float32"), values(RNG, (5, 6), "float32")
+    b[:, 0] *= 1000
+    line = values(RNG, (6,), "float32")
+    exact = a.astype("f8") @ b
+    with np.errstate(over="ignore"):
+        close(reduce("ij,jk->ik", a, b, epilogue=name), function(exact).astype("f4"))
+        result = reduce("ij,jk->ik; k", a, b, line, epilogue=f"bias_{name}")
+        close(result, function(exact + line).astype("f4"))
+
+
+def test_epilogues_without_their_semicolon() -> None:
+    a, b, c = np.ones((2, 3)), np.ones((3, 4)), np.ones(4)
+    with pytest.raises(ProgramError, match="behind a semicolon"):
+        reduce("ij,jk->ik", a, b, epilogue="bias")
+    with pytest.raises(SubscriptError, match="stand behind a semicolon"):
+        reduce("ij,jk->ik", a, b, c, epilogue="bias")
+
+
 def test_epilogues() -> None:
     a, b, c = (values(RNG, shape, "float32") for shape in ((4, 5), (5, 6), (4, 6)))
     exact = a.astype("f8") @ b
     alpha, beta = 2.0, 0.5
     result = reduce("ij,jk->ik; ik", a, b, c, epilogue=lambda acc, old: alpha * acc + beta * old)
     close(result, (alpha * exact + beta * c).astype("f4"))
-    close(reduce("ij,jk->ik", a, b, epilogue="relu"), np.maximum(exact, 0).astype("f4"))
-    gelu = exact * 0.5 * (1 + np.vectorize(math.erf)(exact / math.sqrt(2)))
-    close(reduce("ij,jk->ik", a, b, epilogue="gelu"), gelu.astype("f4"))
     line = c[0].copy()
     close(reduce("ij,jk->ik; k", a, b, line, epilogue="bias"), (exact + line).astype("f4"))
-    rectified = np.maximum(exact + line, 0).astype("f4")
-    close(reduce("ij,jk->ik; k", a, b, line, epilogue="bias_relu"), rectified)
     mean = reduce("ij->i", a, epilogue=lambda total: total / 5)
     close(mean, a.mean(axis=1, dtype="f8").astype("f4"))
     shifted = reduce("ij->i", a, epilogue=lambda total, *, i: total + i)
@@ -477,7 +501,7 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
         TranslationError,
         """\
         unknown epilogue 'softmax'
-          hint: a function, or one of relu, gelu, bias, bias_relu, bias_gelu""",
+          hint: a function, or relu, gelu, silu, tanh, bias, and bias_relu and so on""",
     ),
     "epilogue of a reduced dim": (
         lambda: reduce("ij->i; j", A, np.ones(3, "f4"), epilogue="bias"),

@@ -1,4 +1,4 @@
-"""`softmax`, `logsumexp` and `layer_norm`: functions of all elements along axes."""
+"""`softmax`, `log_softmax`, `logsumexp`, `layer_norm`, `rms_norm`: of all elements along axes."""
 
 from __future__ import annotations
 
@@ -40,6 +40,21 @@ def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     elements, dtype = _wide("softmax", x)
     powers = np.exp(elements - _largest(elements, axis))
     return (powers / powers.sum(axis, keepdims=True)).astype(dtype).evaluate(out)
+
+
+@recalled
+def log_softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
+    """The logarithm of `softmax`, which stays finite where that is 0.
+
+    As `scipy.special.log_softmax` gives it. Types and errors are those of `softmax`.
+
+    >>> log_softmax([0.0, 1000.0])
+    array([-1000.,     0.])
+    """
+    elements, dtype = _wide("log_softmax", x)
+    below = elements - _largest(elements, axis)
+    total = np.log(np.exp(below).sum(axis, keepdims=True))
+    return (below - total).astype(dtype).evaluate(out)
 
 
 @recalled
@@ -89,6 +104,31 @@ def layer_norm(
     value = distances / np.sqrt(variances + real("eps", eps))
     value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     value = value if bias is None else value + lazy(bias).astype(elements.dtype)
+    return value.astype(dtype).evaluate(out)
+
+
+@recalled
+def rms_norm(
+    x: Any,
+    weight: Any = None,
+    *,
+    axis: Axis = -1,
+    eps: float = 1e-5,
+    out: Array | None = None,
+) -> Array:
+    """Elements divided by the root of the mean of their squares plus `eps`, along axes.
+
+    The result is multiplied by `weight`, which broadcasts against `x`. Types and errors are those
+    of `layer_norm`.
+
+    >>> rms_norm([[3.0, 3.0], [-2.0, 2.0]], eps=0.0)
+    array([[ 1.,  1.],
+           [-1.,  1.]])
+    """
+    elements, dtype = _wide("rms_norm", x)
+    squares = np.square(elements).mean(axis, keepdims=True)
+    value = elements / np.sqrt(squares + real("eps", eps))
+    value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     return value.astype(dtype).evaluate(out)
 
 

@@ -1,4 +1,4 @@
-"""`softmax`, `logsumexp` and `layer_norm` beside scipy and float64."""
+"""Softmax, norms and cross entropy beside scipy and float64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 import mdtensor as mdt
-from mdtensor.errors import DTypeError
+from mdtensor.errors import AxisError, DTypeError, IndexingError, ShapeError
 from mdtensor.translate import reference
 
 SHAPES: list[tuple[tuple[int, ...], Any]] = [
@@ -45,6 +45,52 @@ def test_softmax_and_logsumexp(shape: tuple[int, ...], axis: Any, dtype: str) ->
         np.testing.assert_allclose(total, exact, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_log_softmax(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
+    x = drawn(shape, dtype)
+    result = mdt.log_softmax(x, axis)
+    assert result.dtype == (np.dtype("f8") if dtype == "i4" else x.dtype)
+    exact = scipy.special.log_softmax(x.astype("f8"), axis)
+    rtol = 64 * float(np.finfo(result.dtype).eps)
+    np.testing.assert_allclose(result, exact, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("shape", "axis"), [((7, 5), -1), ((2, 5, 3), 1), ((4,), 0)])
+def test_cross_entropy(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    x = drawn(shape, dtype)
+    rng = np.random.default_rng(0)
+    at = np.expand_dims(rng.integers(-shape[axis], shape[axis], np.delete(shape, axis)), axis)
+    labels, rtol = at.squeeze(axis), 64 * float(np.finfo(dtype).eps)
+    wide = x.astype("f8")
+    exact = -np.take_along_axis(scipy.special.log_softmax(wide, axis), at, axis).mean()
+    value, gradient = mdt.value_and_grad(lambda z: mdt.cross_entropy(z, labels, axis))(x)
+    assert value.dtype == dtype
+    found = [value, mdt.cross_entropy(x, labels, axis)]
+    np.testing.assert_allclose(found, exact, rtol=rtol, atol=rtol)
+    right = np.zeros(shape)
+    np.put_along_axis(right, at, 1.0, axis)
+    right = (scipy.special.softmax(wide, axis) - right) / max(1, labels.size)
+    np.testing.assert_allclose(gradient, right, rtol=rtol, atol=rtol)
+
+
+def test_labels_that_are_none() -> None:
+    x = drawn((7, 5), "f4")
+    for _ in range(3):  # also once the call is known
+        mdt.cross_entropy(x, np.arange(7) % 5)
+    with pytest.raises(IndexingError, match="label 5, where there are 5 classes"):
+        mdt.cross_entropy(x, np.full(7, 5))
+    with pytest.raises(IndexingError, match="label -6"):
+        mdt.cross_entropy(x, np.full(7, -6))
+    with pytest.raises(ShapeError, match=r"labels have shape \(3,\)"):
+        mdt.cross_entropy(x, np.zeros(3, int))
+    with pytest.raises(DTypeError, match="labels are integers, not float64"):
+        mdt.cross_entropy(x, np.zeros(7))
+    with pytest.raises(AxisError, match="axis 2"):
+        mdt.cross_entropy(x, np.zeros(7, int), axis=2)
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (0,)])
 @pytest.mark.parametrize("axis", [0, -1, None])
 def test_no_elements(shape: tuple[int, ...], axis: int | None) -> None:
@@ -76,6 +122,18 @@ def test_layer_norm(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
     result = mdt.layer_norm(x, weight, bias, axis=axis, eps=1e-3)
     assert result.dtype == made
     np.testing.assert_allclose(result, exact * weight + bias, rtol=rtol, atol=40 * rtol)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES[1:])
+def test_rms_norm(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
+    x, weight = drawn(shape, dtype), drawn(shape[-1:], "f4")
+    wide = x.astype("f8")
+    exact = weight * wide / np.sqrt(np.square(wide).mean(axis, keepdims=True) + 1e-3)
+    result = mdt.rms_norm(x, weight, axis=axis, eps=1e-3)
+    assert result.dtype == (np.dtype("f8") if dtype == "i4" else x.dtype)
+    rtol = 64 * float(np.finfo(result.dtype).eps)
+    np.testing.assert_allclose(result, exact, rtol=rtol, atol=40 * rtol)
 
 
 def test_complex_numbers_are_refused() -> None:
