@@ -196,7 +196,7 @@ def same_outcome(ours: Outcome, theirs: Outcome) -> bool:
         raise MismatchError(f"refused: {ours.error!r}") from ours.error
     if ours.error is None:
         raise MismatchError(f"a value where there should be {theirs.error!r}")
-    kinds = (ValueError, TypeError, IndexError, RuntimeError)
+    kinds = ((ValueError, OverflowError), TypeError, IndexError, RuntimeError)
     if not type(ours.error).__module__.startswith("mdtensor"):
         raise MismatchError(f"an error of no class of ours: {ours.error!r}") from ours.error
     if not any(isinstance(ours.error, k) and isinstance(theirs.error, k) for k in kinds):

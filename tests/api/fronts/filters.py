@@ -50,6 +50,9 @@ def check(draw: Draw) -> None:
         expected = outcome_of(partial(theirs, array.copy(), *operand, **options))
         found = outcome_of(partial(ours, array, *operand, **options))
         if same_outcome(found, expected):
+            if "magnitude" in name and found.value.dtype.kind == "c":
+                # Roots of nearly the same numbers are far apart beside the branch cut.
+                found.value, expected.value = found.value**2, expected.value**2
             _compare(found.value, expected.value, array, weights, exact=name in _ORDERED)
         draw.finished()
 
