@@ -32,8 +32,9 @@ from bench.timing import spread
 from bench.workload import CALL, PLAN, Workload
 
 RESULTS = Path(__file__).parent / "results"
-# OpenBLAS's threads spin for more than 20 ms after a call and keep a core from the next engine.
-PAUSE_SECONDS = 0.06
+# OpenBLAS's threads spin after a call, for some 110 ms on an EPYC of Zen 3, and keep a core from
+# the next engine (`bench/results/2026-11-29-amd-epyc-25-1-spinning-peers.log`).
+PAUSE_SECONDS = 0.15
 # A call of an engine that is this much slower than its best one takes no part in the rounds.
 WORTH_REPEATING = 1.3
 # A call that takes this long, and this much longer than the best peer's, takes no part in the
