@@ -76,6 +76,12 @@ class Structure(Generic[Kernel]):
         self.pattern = key_pattern(self.general)
         self.form = key_form(self.general)
 
+    @property
+    def first_variant(self) -> Schedule:
+        """The schedule of the first kernel, while others may be added."""
+        first, *_ = tuple(self.variants)
+        return first
+
     def touch(self) -> None:
         """Marks the structure as used most recently."""
         self.used = next(_uses)

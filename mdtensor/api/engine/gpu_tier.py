@@ -92,7 +92,8 @@ class GpuPolicy:
 
     def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
         """The first general kernel of a structure, with a part for each block."""
-        variant, (source, program) = next(iter(structure.variants.items()))
+        variant = structure.first_variant
+        source, program = structure.variants[variant]
         schedule = block_by_block(problem, variant)
         launched = (*sizes, *launch_sizes(sizes, schedule, schedule.parts))
         bound = program.bound(launched, schedule.inline)

@@ -183,7 +183,7 @@ class Tiers:
     def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Keeps a first kernel for later processes; not one made in haste."""
         source, _ = structure.variants[variant]
-        if variant == next(iter(structure.variants)) and not source.hasty:
+        if variant == structure.first_variant and not source.hasty:
             self._programs.keep_code(structure.general, variant, source)
             self._programs.keep_choice(structure.general, seconds, variant)
 

@@ -275,12 +275,17 @@ def _along_axes(rng: random.Random) -> Call:
 
 
 def _normalised(rng: random.Random) -> Call:
-    name = rng.choice(("softmax", "logsumexp", "layer_norm"))
+    if rng.random() < 0.2:
+        options = some(rng, {"axis": rng.choice((1, -1))})
+        return Call("cross_entropy", mdt.cross_entropy, (array(2, 3), np.array([2, 0])), options)
+    name = rng.choice(("softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm"))
     options = {"axis": rng.choice((0, -1, (0, 1))), "out": array(2, 3)}
     if name == "logsumexp":
         options["keepdims"] = True
+    if name.endswith("norm"):
+        options |= {"weight": array(3), "eps": 1e-3}
     if name == "layer_norm":
-        options |= {"weight": array(3), "bias": array(3), "eps": 1e-3}
+        options["bias"] = array(3)
     return Call(name, getattr(mdt, name), (array(2, 3),), some(rng, options))
 
 
@@ -347,10 +352,12 @@ def _gradient(rng: random.Random) -> Call:
 
         return Call("vjp", pulled, (mdt.einsum, *args), some(rng, {"dtype": "f8"}))
 
-    def gradient(function: Any, given: Any, **options: Any) -> Any:
-        return mdt.grad(as_callers(function), **options)(given)
+    name = rng.choice(("grad", "value_and_grad"))
 
-    return Call("grad", gradient, (energy, array(5)), some(rng, {"argnums": rng.choice((0, (0,)))}))
+    def gradient(function: Any, given: Any, **options: Any) -> Any:
+        return getattr(mdt, name)(as_callers(function), **options)(given)
+
+    return Call(name, gradient, (energy, array(5)), some(rng, {"argnums": rng.choice((0, (0,)))}))
 
 
 def _jax(rng: random.Random) -> Call:
