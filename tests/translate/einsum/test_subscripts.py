@@ -50,7 +50,8 @@ MALFORMED = {
           ij->i
             ^
           operand 0: (2, 3) float32    operand 1: (3, 4) float32
-          hint: terms are separated by commas, one for each operand""",
+          hint: terms are separated by commas, one for each operand; those that an epilogue reads \
+stand behind a semicolon: 'ij,jk->ik; k'""",
     ),
     "too many indices": (
         "ijk->i",

@@ -27,8 +27,8 @@ def cross_entropy(x: Any, labels: Any, axis: int = -1) -> Array:
     for complex scores, IndexingError for a label that is no class; on a GPU, where that would wait
     for the labels, it is the nearest one.
 
-    >>> cross_entropy([[0.0, 0.0], [5.0, 5.0]], [0, 1])
-    np.float64(0.6931471805599453)
+    >>> cross_entropy([[0.0, 0.0], [5.0, 5.0]], [0, 1]).round(4)
+    np.float64(0.6931)
     """
     module = array_module([x, labels])
     scores: Any = as_array("x", x, module)
