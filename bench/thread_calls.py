@@ -2,8 +2,8 @@
 
 `python -m bench.thread_calls [--threads 8] [--log FILE]` prints, for calls of several sizes, the
 calls in a second by one thread and by all threads together, and how many times as many those are;
-medians of five turns, which take turns themselves, and the same of NumPy for contractions. Calls
-make their results. A second of calls warms up, and then all kernels in the background are waited
+medians of five pairs of turns, and the same of NumPy's calls where it has them. Calls make their
+results. A second of calls warms up, and then all kernels in the background are waited
 for.
 """
 

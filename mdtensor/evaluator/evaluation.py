@@ -218,11 +218,11 @@ class Evaluation:
 
     @cached_property
     def _parts(self) -> list[tuple[Range, ...]]:
-        """Parts that fit."""
+        """The index space in parts whose arrays fit a cache."""
         return self._cut(self._whole)
 
     def _cut(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
-        """A part in parts that fit."""
+        """A part in smaller ones whose arrays fit a cache."""
         halves = self._kept_halves(part)
         return [each for half in halves for each in self._cut(half)] if halves else [part]
 

@@ -1,4 +1,4 @@
-"""`cross_entropy`: how surprising labels are to scores of classes."""
+"""Cross entropy of integer labels and unnormalised scores (logits) of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 
 @recalled
 def cross_entropy(x: Any, labels: Any, axis: int = -1) -> Array:
-    """The mean of `-log_softmax(x, axis)` at the labels, as torch's `cross_entropy` gives it.
+    """The mean of `-log_softmax(x, axis)` at the labels, in nats, as torch's `cross_entropy`.
 
     `labels` are integers, one for each line of `x` along the axis of the classes, in the shape of
     `x` without that axis; those below 0 count from the end. Types are those of `logsumexp`. Lines

@@ -1,4 +1,4 @@
-"""`softmax`, `log_softmax`, `logsumexp`, `layer_norm`, `rms_norm`: of all elements along axes."""
+"""Softmax, its logarithm, log-sum-exp, layer norm and RMS norm along axes."""
 
 from __future__ import annotations
 
