@@ -2,7 +2,7 @@
 
 python examples/cnn_training.py [--steps 100] [--seed 0]    needs torch
 
-Convolutions, poolings and products, and their gradients, are operators of mdtensor on torch's
+Convolutions, poolings, products and the loss, and their gradients, are mdtensor's calls on torch's
 tensors; all else is torch's. In the first step all gradients are compared with torch's own.
 """
 
@@ -20,8 +20,6 @@ if importlib.util.find_spec("torch") is None:
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-import mdtensor.torch
 
 DIGITS = """
 .###. ..#.. .###. ####. ...#. ##### .###. ##### .###. .###.
@@ -48,9 +46,6 @@ def digits(count: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
     return images, labels
 
 
-pooled = mdtensor.torch.operator(lambda x: mdt.max_pool(x, 2))
-
-
 class Network(nn.Module):
     """Two convolutions, each halved by a pooling, and a linear layer."""
 
@@ -64,10 +59,10 @@ class Network(nn.Module):
         self.last_bias = nn.Parameter(torch.zeros(10))
 
     def forward(self, images: Tensor) -> Tensor:
-        conv, einsum = mdtensor.torch.conv, mdtensor.torch.einsum
-        x = pooled(conv(images, self.first, self.first_bias, padding="same").relu())
-        x = pooled(conv(x, self.second, self.second_bias, padding="same").relu())
-        return einsum("nchw,kchw->nk", x, self.last) + self.last_bias
+        conv = mdt.torch.conv
+        x = mdt.max_pool(conv(images, self.first, self.first_bias, padding=2, epilogue="relu"), 2)
+        x = mdt.max_pool(conv(x, self.second, self.second_bias, padding=1, epilogue="relu"), 2)
+        return mdt.einsum("nchw,kchw->nk", x, self.last) + self.last_bias
 
     def by_torch(self, images: Tensor) -> Tensor:
         conv, pool = functional.conv2d, functional.max_pool2d
@@ -81,7 +76,7 @@ def difference_of_gradients(network: Network, images: Tensor, labels: Tensor) ->
     exact = Network().double()
     exact.load_state_dict(network.state_dict())
     functional.cross_entropy(exact.by_torch(images.double()), labels).backward()
-    functional.cross_entropy(network(images), labels).backward()
+    mdt.cross_entropy(network(images), labels).backward()
     found = [
         float((mine.grad - due.grad).abs().max() / due.grad.abs().max())
         for mine, due in zip(network.parameters(), exact.parameters(), strict=True)
@@ -107,7 +102,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for step in range(given.steps):
         images, labels = digits(BATCH, draw)
-        loss = functional.cross_entropy(network(images), labels)
+        loss = mdt.cross_entropy(network(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

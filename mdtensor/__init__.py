@@ -162,6 +162,7 @@ _HOMES = {
     "host": "host",
     "inner": "api.frontends.einsum.products",
     "inp_view": "api.frontends.loops.dsl",
+    "jax": "jax",
     "layer_norm": "api.frontends.axes.normalisation",
     "lazy": "api.frontends.lazy.lazy",
     "log_softmax": "api.frontends.axes.normalisation",
@@ -197,6 +198,7 @@ _HOMES = {
     "sum": "api.frontends.axes.axis_reductions",
     "tensordot": "api.frontends.einsum.tensordot",
     "threads": "api.devices",
+    "torch": "torch",
     "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
     "tuner": "tuner",
@@ -206,6 +208,7 @@ _HOMES = {
     "vdot": "api.frontends.einsum.products",
     "vjp": "api.gradients.gradients",
 }
+_MODULES = ("errors", "host", "jax", "ndimage", "torch", "tuner")
 
 
 def __getattr__(name: str) -> Any:
@@ -213,7 +216,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    value = module if name in ("errors", "host", "ndimage", "tuner") else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

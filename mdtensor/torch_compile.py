@@ -1,4 +1,4 @@
-"""What `torch.compile` knows of mdtensor: its calls break graphs, and it is a backend.
+"""What `torch.compile` knows of mdtensor: its calls stand in graphs, and it is a backend.
 
 Its tracer, Dynamo, follows calls into all modules but those in a list of its own, which has
 standard ones and numpy. It would take mdtensor's Python for a part of the user's. torch is not
@@ -51,6 +51,27 @@ def _skip_modules(rules: ModuleType) -> None:
             add(name)
 
 
+# Functions of tensors whose calls are nodes of graphs, which Dynamo is yet to be told.
+_functions: list[Callable[..., Any]] = []
+_dynamo: ModuleType | None = None
+
+
+def in_graphs(function: Callable[..., Any]) -> None:
+    """Has Dynamo put calls of a function into its graphs, where their arguments can stand there."""
+    _functions.append(function)
+    if _dynamo is not None:
+        _allow(_dynamo)
+
+
+def _allow(dynamo: ModuleType) -> None:
+    global _dynamo
+    allow = getattr(dynamo, "allow_in_graph", None)  # as torch has had it since 2.1
+    if allow is not None:
+        _dynamo = dynamo
+        while _functions:
+            allow(_functions.pop())
+
+
 def _add_backend(registry: ModuleType) -> None:
     """Has `torch.compile(…, backend="mdtensor")` find its backend, with no entry point too."""
     register = getattr(registry, "register_backend", None)
@@ -66,6 +87,7 @@ def _backend(graph: Any, inputs: Sequence[Any], **options: Any) -> Any:
 # By the module that has a list, what adds to it.
 _ADDED: Mapping[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.trace_rules": _skip_modules,
+    "torch._dynamo": _allow,
     "torch._dynamo.backends.registry": _add_backend,
 }
 

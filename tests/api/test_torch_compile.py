@@ -1,8 +1,7 @@
-"""torch.compile: its graphs end at calls, which it does not trace; and it finds the backend."""
+"""torch.compile: its graphs hold calls, which it does not trace; and it finds the backend."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -29,7 +28,7 @@ import numpy as np
 import torch
 import mdtensor as mdt
 
-graphs = []
+graphs, whole = [], []
 
 def backend(graph, inputs):
     graphs.append(graph)
@@ -43,11 +42,11 @@ def difference(u):
     return u[1] - u[-1]
 
 calls = {
-    "einsum": lambda a: torch.from_numpy(mdt.einsum("ij,jk->ik", a, b)),
+    "einsum": lambda a: mdt.einsum("ij,jk->ik", a, b),
     "into a tensor": lambda a: mdt.einsum("ij,jk->ik", a, b, out=out),
-    "reduce": lambda a: torch.from_numpy(mdt.reduce("ij->i", a, f=lambda x: x * x)),
-    "stencil": lambda a: torch.from_numpy(difference(a[0])),
-    "plan": lambda a: torch.from_numpy(plan(a, b)),
+    "reduce": lambda a: mdt.reduce("ij->i", a, f=lambda x: x * x),
+    "stencil": lambda a: difference(a[0]),
+    "plan": lambda a: plan(a, b),
 }
 for name, call in calls.items():
     torch.compiler.reset()
@@ -59,10 +58,10 @@ for name, call in calls.items():
     assert len(graphs) <= 4, (name, graphs)  # what is before the call, and what is behind it
     try:
         torch.compile(lambda a: call(a * 2) + 1, backend=backend, fullgraph=True)(a)
-    except torch._dynamo.exc.Unsupported as error:
-        assert "marked as skipped" in str(error), error
-    else:
-        raise AssertionError(f"{name}: a graph has a call")
+        whole.append(name)
+    except torch._dynamo.exc.Unsupported:
+        pass
+print(*whole)
 """
 
 
@@ -132,7 +131,6 @@ print(registry._BACKENDS)
     assert said_by(program, path) == "{'mdtensor': 'an entry point'}"
 
 
-if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
-
-    def test_graphs_end_at_calls() -> None:
-        said_by(COMPILED)
+def test_calls_stand_in_graphs_where_their_arguments_can() -> None:
+    pytest.importorskip("torch")
+    assert said_by(COMPILED).splitlines()[-1] == "einsum, into a tensor".replace(",", "")

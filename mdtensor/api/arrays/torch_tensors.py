@@ -19,6 +19,7 @@ from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError
+from mdtensor.specs import TensorSpec
 
 Array = Any
 _ndarray = np.ndarray
@@ -29,6 +30,7 @@ _on_cuda = Bounded[tuple[object, ...], Array](1024)
 _dtypes: dict[object, np.dtype] = {}
 _numpys: dict[object, bool] = {}
 _BFLOAT16 = "torch.bfloat16"
+_MOST_TAKEN = 64  # elements of tuples and lists that are looked through
 
 
 def is_tensor(given: object) -> bool:
@@ -57,17 +59,71 @@ class Taken:
     tensors: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def returned(self, result: Any) -> Any:
-        """A result, where a given tensor is returned as that very tensor."""
+        """A result as a tensor: the one that was given, or a new one in the array's memory."""
         if _type_of(result) is tuple:
-            return tuple([self.tensors.get(id(each), each) for each in result])
-        return self.tensors.get(id(result), result)
+            return tuple([self.returned(each) for each in result])
+        given = self.tensors.get(id(result))
+        return as_tensor(result) if given is None else given
+
+
+def as_tensor(result: Any) -> Any:
+    """A tensor in the memory of an array of NumPy or CuPy, or of a number of NumPy's.
+
+    What is neither, and what is of a type that torch lacks, such as records, stays what it is.
+    """
+    kind, torch = _type_of(result), sys.modules["torch"]
+    if kind is _ndarray or issubclass(kind, np.generic):
+        array: Any = result if kind is _ndarray else np.asarray(result)
+        is_short = array.dtype.kind == "V" and array.dtype.name == "bfloat16"
+        if is_short:
+            array = array.view(np.int16)
+        if not array.flags.writeable:
+            array = array.copy()
+        try:
+            tensor = torch.from_numpy(array)
+        except (TypeError, ValueError):  # ValueError: of a view from the end to the beginning
+            return result
+        return tensor.view(torch.bfloat16) if is_short else tensor
+    return torch.from_dlpack(result) if kind is invalidation.cupy_array else result
+
+
+class FollowedError(Exception):
+    """Among the arguments of a call are tensors that torch follows: `is_followed`."""
+
+
+def is_followed(tensor: Any) -> bool:
+    """Whether torch is to know of what is computed: for a gradient, a batch, or a graph."""
+    return is_wrapped(tensor) or (tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+
+
+def is_wrapped(tensor: Any) -> bool:
+    """Whether elements of a tensor are elsewhere: in those of a batch, or nowhere in a graph."""
+    functorch = getattr(sys.modules["torch"]._C, "_functorch", None)
+    return (
+        in_graph(tensor)
+        or is_legacy_batched(tensor)
+        or (functorch is not None and functorch.is_functorch_wrapped_tensor(tensor))
+    )
+
+
+def is_legacy_batched(tensor: Any) -> bool:
+    """Whether a tensor is a batch of torch's first vmap, by which some of its gradients go."""
+    functorch = getattr(sys.modules["torch"]._C, "_functorch", None)
+    return functorch is not None and functorch.is_legacy_batchedtensor(tensor)
+
+
+def in_graph(tensor: Any) -> bool:
+    """Whether a tensor has a class that sees what is done to it, as those do that are traced."""
+    plain = getattr(sys.modules["torch"].Tensor, "__torch_dispatch__", None)
+    given = getattr(_type_of(tensor), "__torch_dispatch__", plain)
+    return getattr(given, "__func__", given) is not getattr(plain, "__func__", plain)
 
 
 def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = False) -> Taken | None:
     """The arguments of a call with tensors; None where none is, or one takes a closer look.
 
     Arrays of CuPy own the memory only if they are to be `owned`: others may be launched on, and
-    must not be kept.
+    must not be kept. Raises FollowedError for tensors that torch follows.
     """
     found = Taken([], {})
     of_cuda = _owned_array if owned else _cuda_array
@@ -75,12 +131,10 @@ def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = Fals
         for value in args:
             found.args.append(_part(value, found, of_cuda))
         for name, value in options.items():
-            if _type_of(value) is tuple:
-                parts: tuple[Any, ...] = value
-                found.options[name] = tuple([_part(part, found, of_cuda) for part in parts])
-            else:
-                found.options[name] = _part(value, found, of_cuda)
+            found.options[name] = _part(value, found, of_cuda)
     except (DTypeError, RuntimeError, TypeError, _NotPlainError):
+        if any(map(is_followed, tensors_in((*args, *options.values())))):
+            raise FollowedError from None
         return None
     if not found.tensors:
         return None
@@ -94,8 +148,17 @@ class _NotPlainError(Exception):
 
 def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
     kind = _type_of(value)
+    if kind is tuple or kind is list:
+        several: Any = value
+        if tensors_in(several):
+            several = kind([_part(each, found, of_cuda) for each in several])
+        return several
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
+    if value.requires_grad:
+        if is_followed(value):
+            raise _NotPlainError
+        return _part(value.detach(), found, of_cuda)
     if value.is_cpu:
         array = memory_of(value)
     else:
@@ -103,6 +166,18 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
         found.on_cuda = True
     found.tensors[id(array)] = value
     return array
+
+
+def tensors_in(values: Sequence[Any], depth: int = 2) -> list[Any]:
+    """The tensors among values, and in tuples and lists of a few."""
+    found: list[Any] = []
+    for value in values if len(values) <= _MOST_TAKEN else ():
+        kind = _type_of(value)
+        if depth and (kind is tuple or kind is list):
+            found += tensors_in(value, depth - 1)
+        elif is_tensor(value):
+            found.append(value)
+    return found
 
 
 def _is_numpys(dtype: Any) -> bool:
@@ -172,6 +247,26 @@ def _bfloat16() -> np.dtype:
     return np.dtype(bfloat16)
 
 
+def spec_of_tensor(name: str, tensor: Any) -> TensorSpec:
+    """The shape, strides and type of a tensor, as NumPy says them.
+
+    Raises DTypeError where it is sparse, or of a type that NumPy lacks.
+    """
+    if str(tensor.layout) != "torch.strided":
+        raise _is_sparse(name, tensor)
+    try:
+        dtype = dtype_of(tensor.dtype)
+    except TypeError as error:
+        raise _refused(name, str(error), "t.float() is of a type that NumPy has") from error
+    # Sizes may be symbols, which become numbers here.
+    return TensorSpec(dtype, tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride())))
+
+
+def _is_sparse(name: str, tensor: Any) -> DTypeError:
+    layout = str(tensor.layout).removeprefix("torch.")
+    return _refused(name, f"it is {layout}", "t.to_dense() has all elements in memory")
+
+
 def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
     """NumPy's array in the memory of a tensor, or with its values where that holds others.
 
@@ -183,8 +278,7 @@ def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
     if tensor.requires_grad:
         raise _refused(name, "it wants a gradient", "t.detach() shares its memory without one")
     if str(tensor.layout) != "torch.strided":
-        layout = str(tensor.layout).removeprefix("torch.")
-        raise _refused(name, f"it is {layout}", "t.to_dense() has all elements in memory")
+        raise _is_sparse(name, tensor)
     if tensor.device.type != "cpu":
         raise _refused(name, f"it is on {tensor.device}", "t.cpu() is in the processor's memory")
     if tensor.is_conj() or tensor.is_neg():

@@ -19,9 +19,10 @@ from typing import Any, ParamSpec, cast
 
 import numpy as np
 
+from mdtensor import torch_compile
 from mdtensor.api.arrays import device_scope, invalidation
 from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
-from mdtensor.api.arrays.torch_tensors import taken
+from mdtensor.api.arrays.torch_tensors import FollowedError, taken
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -224,7 +225,11 @@ def recalled(
 
     def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
-        given = taken(args, options)
+        try:
+            given = taken(args, options)
+        except FollowedError:
+            calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
+            return calls.called(whole, args, options, described)
         if given is not None and given.on_cuda:
             launch, arrays = None, []
             with suppress(NotPlainError, TypeError, RecursionError):  # beside the tensors
@@ -320,6 +325,7 @@ def recalled(
                     return launch(*arrays)
         return _in_full(whole, known, described, args, options)
 
+    torch_compile.in_graphs(called)
     return cast("Callable[P, Any]", called)
 
 

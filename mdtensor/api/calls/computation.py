@@ -228,10 +228,10 @@ def call(
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
         if isinstance(found, Computation) and found.whole is not None and xp is not np:
             found = made((_place(xp), seen), functools.partial(suited, found, xp))
-    if isinstance(found, Computation) and (plans := planner.get()) is not None:
-        return plans(found, operands, out)
     if check is not None:
         check(*arrays)
+    if isinstance(found, Computation) and (plans := planner.get()) is not None:
+        return plans(found, operands, out)
     results = _allocated(found.results, arrays, given, casting, xp)
     if isinstance(found, Computation) and is_seen:
         ready = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import check_known
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.dask_graph import DaskArray, dask_arrays, dask_module
-from mdtensor.api.parts.placeholders import Placeholders, planned_by
-from mdtensor.dataclass import dataclass
+from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.errors import ArgumentError, DTypeError
 from mdtensor.specs import is_computed
 
@@ -33,73 +31,38 @@ def called(
     """
     if options.get("out") is not None:
         raise ArgumentError("out is not for Dask arrays", hint="the result is a new Dask array")
-    call = _Call()
-    given = [call.stand_in(argument) for argument in args]
-    named = {name: call.stand_in(argument) for name, argument in options.items()}
-    returned = planned_by(call.plan, function, *given, **named)
-    return call.arrays_of(returned)
+    return _DaskCall().run(function, args, options)
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call, with placeholders for its Dask arrays."""
+class _DaskCall(ForeignCall):
+    """A call whose computations become graphs of tasks."""
 
-    placeholders: Placeholders = field(default_factory=Placeholders)
+    def is_foreign(self, argument: Any) -> bool:
+        return hasattr(argument, "__dask_graph__") and hasattr(argument, "chunks")
 
-    def stand_in(self, argument: Any) -> Any:
-        """An argument with placeholders for Dask arrays in it, also in tuples and lists."""
-        if type(argument) in (tuple, list):
-            return type(argument)(map(self.stand_in, argument))
-        if not _is_dask(argument):
-            return argument
-        check_known(argument)
-        if type(argument._meta) is not np.ndarray:
-            kind = type(argument._meta).__name__
+    def placeholder(self, array: DaskArray) -> np.ndarray:
+        check_known(array)
+        if type(array._meta) is not np.ndarray:
+            kind = type(array._meta).__name__
             raise DTypeError(
                 f"the chunks of a Dask array are {kind}s, not NumPy's arrays",
                 hint="x.map_blocks(numpy.asarray) converts them",
             )
-        if not is_computed(argument.dtype) or not argument.dtype.isnative:
+        if not is_computed(array.dtype) or not array.dtype.isnative:
             raise DTypeError(
-                f"no kernels compute with {argument.dtype}",
+                f"no kernels compute with {array.dtype}",
                 hint="convert the Dask array by astype, or call dask.array's own function",
             )
-        return self.placeholders.of(argument)
+        return self.placeholders.of(array)
 
-    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
-        """Makes the graph of a computation, and gives placeholders for its results."""
-        given = [self._operand(operand) for operand in operands]
-        results = dask_arrays(planned, given)
-        placed = tuple(map(self.placeholders.of, results))
-        return placed[0] if len(placed) == 1 else placed
+    def constant(self, array: np.ndarray) -> DaskArray:
+        return dask_module("dask.array").from_array(array, chunks=-1)
 
-    def arrays_of(self, returned: Any) -> Any:
-        """What a call returned, with Dask arrays in the place of placeholders."""
-        if hasattr(returned, "shape"):
-            return self.array_of(returned)
-        return tuple(map(self.array_of, returned))
+    def computed(self, planned: Computation, operands: Sequence[DaskArray]) -> Sequence[DaskArray]:
+        return dask_arrays(planned, operands)
 
-    def array_of(self, value: Any) -> DaskArray:
-        """The Dask array for which a placeholder was returned."""
-        found = self.placeholders.array_of(value)
-        if found is None:
-            raise _more_than_kernels()
-        return found
-
-    def _operand(self, operand: Any) -> DaskArray:
-        array = np.asarray(operand)
-        found = self.placeholders.array_of(array)
-        if found is None and self.placeholders.has_part(array):
-            raise _more_than_kernels()
-        return dask_module("dask.array").from_array(array, chunks=-1) if found is None else found
-
-
-def _more_than_kernels() -> DTypeError:
-    return DTypeError(
-        "a call on Dask arrays with these arguments is more than kernels on them",
-        hint="call it on the arrays in chunks: x.map_blocks(…)",
-    )
-
-
-def _is_dask(argument: object) -> bool:
-    return hasattr(argument, "__dask_graph__") and hasattr(argument, "chunks")
+    def refused(self) -> DTypeError:
+        return DTypeError(
+            "a call on Dask arrays with these arguments is more than kernels on them",
+            hint="call it on the arrays in chunks: x.map_blocks(…)",
+        )

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mdtensor.api.calls import computation
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, staged
 from mdtensor.api.frameworks.batched import batched
-from mdtensor.api.frameworks.fewer_operands import without_operands
+from mdtensor.api.frameworks.other_operands import with_layouts, without_operands
 from mdtensor.api.frontends.convolution import conv
 from mdtensor.api.frontends.einsum.einsum import einsum
 from mdtensor.api.frontends.reduce import reduce, scan
@@ -39,6 +41,24 @@ _FRONT_ENDS: Mapping[str, Callable[..., Any]] = {
 }
 # Functions and plans that have no text of their own, by their names.
 _kept: dict[str, Plan | Callable[..., Any]] = {}
+
+
+class Held:
+    """A computation that has a text as long as somebody holds this; `text` is that."""
+
+    __slots__ = ("__weakref__", "computation", "text")
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        # Of this process alone: a framework may keep graphs on disk.
+        name = uuid.uuid4().hex
+        self.text = _said("computation", name)
+        _held[name] = self
+
+
+_held: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
+# By the identities of computations, which are the front ends' as long as these call them.
+_holders = Bounded[int, Held](_MOST)
 _computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Computation](_MOST)
 # Whether gradients by some operands look at the results of calls, which torch asks at every call.
 _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
@@ -71,6 +91,44 @@ def kept_text(function: Plan | Callable[..., Any]) -> str:
     name = uuid.uuid4().hex
     _kept[name] = function
     return _said("kept", name)
+
+
+def held_as_text(computation: Computation) -> Held:
+    """What gives a computation a text; the same one for calls that follow each other."""
+    found = _holders.get(id(computation))
+    if found is None:
+        found = Held(computation)
+        _holders.keep(id(computation), found)
+    return found
+
+
+def held_by(text: str) -> Held | None:
+    """What has to be held for a text to have its meaning; None for one that is whole."""
+    *_, (form, name) = _forms(text)
+    return _held[name] if form == "computation" else None
+
+
+@lru_cache(_MOST)
+def has_types(text: str) -> bool:
+    """Whether a text says the types of its operands, too, as that of a computation does."""
+    return _forms(text)[-1][0] == "computation"
+
+
+@lru_cache(_MOST)
+def has_shapes(text: str) -> bool:
+    """Whether a text says the shapes of its operands, too; the extent of a batch it does not."""
+    forms = [form for form, _ in _forms(text)]
+    return forms[-1] == "computation" and "batched" not in forms
+
+
+def _forms(text: str) -> list[tuple[str, Any]]:
+    """The forms of a text from the outermost one on, and what each begins with."""
+    form, first, *_ = json.loads(text)
+    found = [(form, first)]
+    while form in ("pullback", "batched"):
+        form, first, *_ = json.loads(first)
+        found.append((form, first))
+    return found
 
 
 def pullback_text(
@@ -169,6 +227,8 @@ def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
         pairs = zip(specs, are_batched, strict=True)
         each = tuple(_element(spec) if is_batched else spec for spec, is_batched in pairs)
         return batched(computation_of(of, each), specs, are_batched)
+    if form == "computation":
+        return with_layouts(_held[rest[0]].computation, specs)
     if form == "kept":
         return _of_kept(_kept[rest[0]], specs)
     given, options, has_bias = rest

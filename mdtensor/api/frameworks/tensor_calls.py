@@ -11,11 +11,18 @@ import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.dlpack import cupy_for
-from mdtensor.api.arrays.torch_tensors import dtype_of, memory_of
-from mdtensor.api.frameworks.call_text import computation_of, results_of, run
+from mdtensor.api.arrays.torch_tensors import memory_of, spec_of_tensor
+from mdtensor.api.frameworks.call_text import (
+    computation_of,
+    has_shapes,
+    has_types,
+    reads_results,
+    results_of,
+    run,
+)
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import DeviceError, DTypeError, MdtensorError
+from mdtensor.errors import DeviceError, DTypeError, GradientError, MdtensorError
 from mdtensor.specs import TensorSpec, is_short_float
 
 # A tensor of torch, or a type of its elements.
@@ -27,10 +34,14 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """The shape and torch's type of each result, and whether kernels take bfloat16 as it is."""
+    """The shape and torch's type of each result, and whether kernels take bfloat16 as it is.
+
+    `keeps` says whether the gradient by all operands looks at the results.
+    """
 
     results: tuple[tuple[tuple[int, ...], DType], ...]
     takes_short: bool
+    keeps: bool
 
 
 _results = Bounded[tuple[object, ...], _Due](_MOST)
@@ -70,21 +81,40 @@ def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, .
     return _due(text, tensors).results
 
 
+def keeps_results(text: str, tensors: Sequence[Tensor]) -> bool:
+    """Whether the gradient of a call looks at its results, so that they must be kept."""
+    return _due(text, tensors).keeps
+
+
 def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
-    # Sizes may be symbols, which become numbers here.
-    key = (text, *[(*map(int, t.shape), *map(int, t.stride()), t.dtype, t.is_cpu) for t in tensors])
+    is_exact = has_types(text)
+    key: tuple[object, ...] = (text,)
+    if not has_shapes(text):  # sizes may be symbols, which become numbers here
+        key = (
+            text,
+            *[(*map(int, t.shape), *map(int, t.stride()), t.dtype, t.is_cpu) for t in tensors],
+        )
     found = _results.get(key)
     if found is None:
         torch = importlib.import_module("torch")
         floats = {t.dtype for t in tensors if t.dtype.is_floating_point}
-        is_short = floats == {torch.bfloat16}
+        is_short = floats == {torch.bfloat16} and not is_exact
+        specs = specs_of(text, tensors)
         results = tuple(
             (spec.shape, _torch_dtype(torch, spec.dtype, is_short=is_short))
-            for spec in results_of(text, specs_of(tensors))
+            for spec in results_of(text, specs)
         )
-        found = _Due(results, is_short and _takes_short(text, tensors))
+        takes_short = is_exact or (is_short and _takes_short(text, tensors))
+        found = _Due(results, takes_short, _keeps(text, specs))
         _results.keep(key, found)
     return found
+
+
+def _keeps(text: str, specs: tuple[TensorSpec, ...]) -> bool:
+    try:
+        return reads_results(text, specs)
+    except GradientError:  # the gradient says so, if somebody asks for it
+        return False
 
 
 def _takes_short(text: str, tensors: Sequence[Tensor]) -> bool:
@@ -92,7 +122,7 @@ def _takes_short(text: str, tensors: Sequence[Tensor]) -> bool:
     if not all(tensor.is_cpu for tensor in tensors):
         return False
     try:
-        found = computation_of(text, tuple(map(_layout_of, tensors)))
+        found = computation_of(text, tuple([spec_of_tensor("a tensor", each) for each in tensors]))
     except (MdtensorError, TypeError):  # no common type with others, or ml_dtypes is not there
         return False
     return not found.converted and not any(
@@ -105,28 +135,25 @@ def forget_results() -> None:
     _results.clear()
 
 
-def specs_of(tensors: Sequence[Tensor]) -> tuple[TensorSpec, ...]:
-    """The specs of tensors as kernels see them: bfloat16 is brought to float32."""
-    return tuple(_spec(tensor) for tensor in tensors)
+def specs_of(text: str, tensors: Sequence[Tensor]) -> tuple[TensorSpec, ...]:
+    """The specs of the tensors of a call as kernels see them.
+
+    bfloat16 is brought to float32 where the text says nothing of types.
+    """
+    specs = [spec_of_tensor("a tensor", each) for each in tensors]
+    if has_types(text):
+        return tuple(specs)
+    return tuple(
+        TensorSpec.of(spec.shape, np.float32)
+        if is_short_float(spec.dtype) and is_bfloat16(each)
+        else spec
+        for spec, each in zip(specs, tensors, strict=True)
+    )
 
 
 def is_bfloat16(tensor: Tensor) -> bool:
     """Whether elements are of a type that NumPy lacks."""
     return str(tensor.dtype) == "torch.bfloat16"
-
-
-def _spec(tensor: Tensor) -> TensorSpec:
-    if is_bfloat16(tensor):
-        return TensorSpec.of(tuple(map(int, tensor.shape)), np.float32)
-    try:
-        return _layout_of(tensor)
-    except TypeError as error:
-        raise DTypeError(f"no kernels compute with {tensor.dtype}: {error}") from error
-
-
-def _layout_of(tensor: Tensor) -> TensorSpec:
-    shape, strides = (tuple(map(int, part)) for part in (tensor.shape, tensor.stride()))
-    return TensorSpec(dtype_of(tensor.dtype), shape, strides)
 
 
 def _torch_dtype(torch: Any, dtype: np.dtype, *, is_short: bool) -> DType:

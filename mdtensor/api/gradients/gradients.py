@@ -215,7 +215,7 @@ def _check_argument(args: Sequence[Any], number: int) -> None:
     if type(value) not in (int, complex) and not isinstance(value, _OF_NUMPY):
         raise GradientError(
             f"argument {number} is {shown(value)}, and only NumPy's arrays have gradients",
-            hint="numpy.asarray(a); calls of mdtensor.torch and .jax have their own",
+            hint="numpy.asarray(a); torch's tensors and calls of mdtensor.jax have their own",
         )
     dtype = getattr(value, "dtype", type(value).__name__)
     raise GradientError(

@@ -6,18 +6,19 @@ see computations gets those of the call.
 
 from __future__ import annotations
 
-import math
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from mdtensor.api.calls import call_cache, call_trace, computation
 from mdtensor.api.calls.computation import Computation
 from mdtensor.dataclass import dataclass
 from mdtensor.scoped import Given, Result, scoped
+from mdtensor.specs import TensorSpec
 
 # Bytes from which memory is reserved in the address space alone.
 _LARGE = 1 << 16
@@ -30,37 +31,29 @@ class Placeholder(np.ndarray):
 
 @dataclass(slots=True)
 class Placeholders:
-    """Arrays of any kind, by the places in memory of what stands for them."""
+    """Arrays of any kind, by the layouts and places in memory of what stands for them."""
 
-    arrays: dict[int, Any] = field(default_factory=dict[int, Any])
+    arrays: dict[tuple[object, ...], Any] = field(default_factory=dict[tuple[object, ...], Any])
     held: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
-    def of(self, array: Any) -> np.ndarray:
-        """What stands for an array: zeros of its shape and type, in C order."""
-        shape: Sequence[int] = tuple(array.shape)
-        dtype: np.dtype = np.dtype(array.dtype)
-        count = math.prod(shape)
-        if count * dtype.itemsize < _LARGE:
-            place = np.zeros(shape, dtype)
-        else:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            try:
-                memory = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
-            except OSError as error:
-                raise MemoryError(f"no addresses for {shape} of {dtype}") from error
-            place = np.frombuffer(memory, dtype).reshape(shape)
+    def of(self, spec: Any, array: Any = None) -> np.ndarray:
+        """What stands for an array: zeros of the shape and type of a spec, in C order.
+
+        It is the array itself that has these, if no other is given.
+        """
+        place = reserved(TensorSpec.of(spec.shape, spec.dtype))
+        return self.stands(place, spec if array is None else array)
+
+    def stands(self, place: np.ndarray, array: Any) -> np.ndarray:
+        """A view of `place`, which stands for an array from now on."""
         place = place.view(Placeholder)
         self.held.append(place)
-        self.arrays[_place(place)] = array
+        self.arrays[place_of(place)] = array
         return place
 
     def array_of(self, value: Any) -> Any:
-        """The array for which a placeholder of its shape stands; None for all others."""
-        if not hasattr(value, "__array_interface__"):
-            return None
-        found = self.arrays.get(_place(value))
-        is_whole = found is not None and tuple(found.shape) == value.shape
-        return found if is_whole and np.asarray(value).flags.c_contiguous else None
+        """The array for which a placeholder of its layout stands; None for all others."""
+        return self.arrays.get(place_of(value)) if isinstance(value, np.ndarray) else None
 
     def has_part(self, value: Any) -> bool:
         """Whether an array lies in the memory of a placeholder, which has nobody's elements."""
@@ -82,5 +75,32 @@ def planned_by(
     return scoped([*planned, *call_cache.noting([])], function, *args, **options)
 
 
-def _place(array: Any) -> int:
-    return array.__array_interface__["data"][0]
+def reserved(spec: TensorSpec) -> np.ndarray:
+    """Zeros with the shape and the strides of a spec; memory that nobody touches is not taken.
+
+    Raises MemoryError where there are no addresses for them.
+
+    >>> reserved(TensorSpec.of((2, 3), "f8", strides=(-1, 2))).strides
+    (-8, 16)
+    """
+    if 0 in spec.shape:
+        return np.zeros(spec.shape, spec.dtype)
+    reach = [stride * (extent - 1) for extent, stride in zip(spec.shape, spec.strides, strict=True)]
+    before = -sum(min(0, r) for r in reach)
+    count = 1 + before + sum(max(0, r) for r in reach)
+    if count * spec.dtype.itemsize < _LARGE:
+        memory = np.zeros(count, spec.dtype)
+    else:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        try:
+            pages = mmap.mmap(-1, count * spec.dtype.itemsize, flags=flags)
+        except OSError as error:
+            raise MemoryError(f"no addresses for {spec}") from error
+        memory = np.frombuffer(pages, spec.dtype)
+    strides = [stride * spec.dtype.itemsize for stride in spec.strides]
+    return as_strided(memory[before:], spec.shape, strides)
+
+
+def place_of(array: Any) -> tuple[object, ...]:
+    """Where an array of NumPy lies, and how."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

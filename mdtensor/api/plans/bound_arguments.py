@@ -7,18 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from mdtensor.api.arrays.operands import addressable, array_module, as_array, has_layout, spec_of
+from mdtensor.api.parts.placeholders import Placeholder, place_of, reserved
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, shown
 from mdtensor.specs import TensorSpec
 
 Array = Any
-
-
-class StandIn(np.ndarray):
-    """A placeholder for an operand; calls on it bypass the call cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +116,7 @@ def _stand_ins(operands: Sequence[Any], specs: Sequence[TensorSpec]) -> tuple[np
     arrays = [_held(operand, spec) for operand, spec in zip(operands, specs, strict=True)]
     places = Counter(map(place_of, arrays))
     return tuple(
-        (array if places[place_of(array)] == 1 else zeros_like_spec(spec)).view(StandIn)
+        (array if places[place_of(array)] == 1 else reserved(spec)).view(Placeholder)
         for array, spec in zip(arrays, specs, strict=True)
     )
 
@@ -132,24 +128,4 @@ def stand_ins_of(specs: Sequence[TensorSpec]) -> tuple[np.ndarray, ...]:
 
 def _held(operand: Any, spec: TensorSpec) -> Array:
     is_held = hasattr(operand, "__array_interface__")
-    return np.asarray(operand) if is_held else zeros_like_spec(spec)
-
-
-def zeros_like_spec(spec: TensorSpec) -> np.ndarray:
-    """Zeros with the shape and the strides of a spec; memory that nobody touches is not taken.
-
-    >>> zeros_like_spec(TensorSpec.of((2, 3), "f8", strides=(-1, 2))).strides
-    (-8, 16)
-    """
-    if spec.is_contiguous:
-        return np.zeros(spec.shape, spec.dtype)
-    reach = [stride * (extent - 1) for extent, stride in zip(spec.shape, spec.strides, strict=True)]
-    before = -sum(min(0, r) for r in reach)
-    memory = np.zeros(1 + before + sum(max(0, r) for r in reach), spec.dtype)
-    strides = [stride * spec.dtype.itemsize for stride in spec.strides]
-    return as_strided(memory[before:], spec.shape, strides)
-
-
-def place_of(array: Array) -> tuple[object, ...]:
-    """Where an array of NumPy lies, and how."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+    return np.asarray(operand) if is_held else reserved(spec)

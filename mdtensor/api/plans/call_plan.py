@@ -16,7 +16,8 @@ from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.engine import registry, tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
-from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of, zeros_like_spec
+from mdtensor.api.parts.placeholders import reserved
+from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
 from mdtensor.dataclass import dataclass
@@ -47,7 +48,7 @@ class _Planner:
     def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
         """Notes one; gives what stands for its results."""
         if out is None:
-            results = tuple(map(zeros_like_spec, planned.results))
+            results = tuple(map(reserved, planned.results))
             out = results[0] if len(results) == 1 else results
         self.seen.append(Planned(planned, tuple(operands), out))
         return out
@@ -123,6 +124,10 @@ class CallPlan(Plan):
                 notes=[f"given {listed(specs)}, the plan has {listed(self._takes.specs)}"],
             )
         return replace(self._arguments, stand_ins=stand_ins_of(specs))
+
+    def _planned(self, operands: Sequence[Array]) -> Any:
+        self.arguments_of(tuple(map(spec_of, operands)))
+        return self._arguments(operands)
 
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):

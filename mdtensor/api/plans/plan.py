@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,15 @@ import numpy as np
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
-from mdtensor.api.arrays.torch_tensors import taken
-from mdtensor.api.calls import call_trace, statistics
+from mdtensor.api.arrays.torch_tensors import FollowedError, taken
+from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.engine.tuning_mode import Recorded, Steps, kept_as
 from mdtensor.api.plans.explain import explained
 from mdtensor.api.plans.launch_cache import ElsewhereError, PlanLaunches
 from mdtensor.api.plans.signature import PlanArrays, check_masks, listed
+from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.python.tuples import as_tuple
@@ -142,7 +144,14 @@ class Plan(PlanLaunches):
         except AttributeError:
             given = None
         if given is None or not are_numpys:
-            if (tensors := taken(operands, {"out": out})) is not None and self._launches(tensors):
+            if computation.planner.get() is not None:
+                return self._planned(operands)
+            try:
+                tensors = taken(operands, {"out": out})
+            except FollowedError:
+                calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
+                return calls.called(self, operands, {"out": out})
+            if tensors is not None and self._launches(tensors):
                 return tensors.returned(self(*tensors.args, **tensors.options))
             if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
                 return self._called_on_gpu(operands, out)
@@ -177,6 +186,10 @@ class Plan(PlanLaunches):
         into(*operands, *out)
         self._tally.calls += 1
         return out
+
+    def _planned(self, operands: Sequence[Array]) -> Arrays:
+        """A call on placeholders of any strides, whose computations are not run but seen."""
+        raise TranslationError(f"a call of {self!r} cannot be a part of another one")
 
     def choices(self) -> list[Choice]:
         """The kernel of every `md_hom`, on the device of the plan's `arrays`."""

@@ -1,135 +1,275 @@
-"""Operators of torch: what they register, on what stands for torch, and on torch where it is."""
+"""Calls on torch's tensors: their gradients of any order, batches, and places in graphs."""
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks import tensor_calls, torch_operators
-from mdtensor.errors import DeviceError, DTypeError, ShapeError
+from mdtensor.api.frameworks import call_text, tensor_calls
+from mdtensor.errors import DeviceError, DTypeError, GradientError, IndexingError, ShapeError
 from tests import children
-from tests.api.frameworks.torch_stand_in import Batched, Context, Tensor, torch  # noqa: F401 — a fixture
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-RANDOM = np.random.default_rng(5)
-
-
-def tensor(*shape: int, dtype: str = "f8") -> Tensor:
-    return Tensor(RANDOM.standard_normal(shape).astype(dtype))
+torch: Any = pytest.importorskip("torch")
+# Of what torch imports of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+LAYOUT = "NCHW,KCRS->NKPQ"
 
 
-def gradient(
-    operator: Any, arguments: tuple[Any, ...], needs: tuple[Any, ...], grad: Tensor
-) -> Any:
-    """What an operator's gradient gives for its arguments."""
-    ctx = Context()
-    operator.parts["setup"](ctx, arguments, operator(*arguments))
-    ctx.needs_input_grad = needs
-    return operator.parts["backward"](ctx, grad)
+def randn(*shape: int, dtype: str = "float64", grad: bool = True) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape))
+    made = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return made.to(getattr(torch, dtype)).requires_grad_(grad)
 
 
-def test_results_are_computed_into_new_tensors(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, b = tensor(3, 4), tensor(5, 4)
-    found = ops.einsum("ij,kj->ik", [a, b])
-    assert type(found) is Tensor
-    np.testing.assert_allclose(found.host, a.host @ b.host.T, rtol=1e-13)
-    found = ops.reduce("ij->i", [a], "max")
-    np.testing.assert_array_equal(found.host, a.host.max(1))
-    found = ops.scan("ij->ij", [a], "i", "add", True, True)
-    expected = np.cumsum(a.host[::-1], 0)[::-1] - a.host
-    np.testing.assert_allclose(found.host, expected, atol=1e-13)
-    assert ops.reduce("ij->i", [a], "argmax").dtype == "torch.int64"
+@mdt.stencil(border="nearest")
+def mean(u: Any) -> Any:
+    return (u[-1] + u[0] * u[0] + u[1]) / 3
 
 
-def test_bfloat16_is_computed_in_float32(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, b, c = (tensor(*shape, dtype="bfloat16") for shape in ((3, 4), (4, 5), (5, 6)))
-    exact = a.host.astype(float) @ b.host.astype(float)
-    found = ops.einsum("ij,jk->ik", [a, b])
-    assert found.dtype == "torch.bfloat16"
-    np.testing.assert_array_equal(found.host, exact.astype("f4").astype(BFLOAT16))
-    wide = Tensor(b.host.astype("f4"))
-    found = ops.einsum("ij,jk->ik", [a, wide])
-    assert found.dtype == "torch.float32"
-    np.testing.assert_allclose(found.host, exact, rtol=1e-5)
-    found = ops.einsum("ij,jk,kl->il", [a, b, c])
-    np.testing.assert_array_equal(
-        found.host, (exact @ c.host.astype(float)).astype("f4").astype(BFLOAT16)
+def product(a: Any, b: Any) -> Any:
+    return mdt.einsum("ij,jk->ik", a, b)
+
+
+def normalised(a: Any) -> Any:
+    return mdt.softmax(a, axis=1)
+
+
+# Each with what torch has for it, where it does.
+CALLS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], Any]] = {
+    "einsum": (product, ((3, 4), (4, 5)), lambda a, b: a @ b),
+    "chain": (
+        lambda a, b, c: mdt.einsum("ij,jk,kl->il", a, b, c),
+        ((3, 4), (4, 5), (5, 2)),
+        lambda a, b, c: a @ b @ c,
+    ),
+    "matmul": (mdt.matmul, ((2, 3, 4), (2, 4, 5)), lambda a, b: a @ b),
+    "tensordot": (
+        lambda a, b: mdt.tensordot(a, b, axes=1),
+        ((3, 4), (4, 5)),
+        lambda a, b: a @ b,
+    ),
+    "convolve": (mdt.convolve, ((9,), (3,)), None),
+    "softmax": (normalised, ((3, 4),), lambda a: a.softmax(1)),
+    "log_softmax": (mdt.log_softmax, ((3, 4),), lambda a: a.log_softmax(-1)),
+    "logsumexp": (lambda a: mdt.logsumexp(a, axis=0), ((3, 4),), lambda a: a.logsumexp(0)),
+    "layer_norm": (
+        mdt.layer_norm,
+        ((3, 4), (4,), (4,)),
+        lambda a, w, b: torch.nn.functional.layer_norm(a, (4,), w, b),
+    ),
+    "rms_norm": (
+        mdt.rms_norm,
+        ((3, 4), (4,)),
+        lambda a, w: torch.nn.functional.rms_norm(a, (4,), w, eps=1e-5),
+    ),
+    "sum": (lambda a: mdt.sum(a, axis=0), ((3, 4),), lambda a: a.sum(0)),
+    "mean": (mdt.mean, ((3, 4),), lambda a: a.mean()),
+    "var": (lambda a: mdt.var(a, axis=1), ((3, 4),), lambda a: a.var(1, correction=0)),
+    "max": (lambda a: mdt.max(a, axis=1), ((3, 4),), lambda a: a.amax(1)),
+    "max_pool": (
+        lambda a: mdt.max_pool(a, (3, 3), stride=2, padding=1),
+        ((1, 2, 6, 6),),
+        lambda a: torch.nn.functional.max_pool2d(a, 3, 2, 1),
+    ),
+    "avg_pool": (
+        lambda a: mdt.avg_pool(a, (3, 3), stride=2, padding=1),
+        ((1, 2, 6, 6),),
+        lambda a: torch.nn.functional.avg_pool2d(a, 3, 2, 1),
+    ),
+    "conv": (
+        lambda a, w, b: mdt.conv(a, w, padding=1, bias=b, layout=LAYOUT),
+        ((2, 3, 5, 5), (4, 3, 3, 3), (4,)),
+        lambda a, w, b: torch.nn.functional.conv2d(a, w, b, padding=1),
+    ),
+    "conv with an epilogue": (
+        lambda a, w: mdt.conv(a, w, stride=2, layout=LAYOUT, epilogue="silu"),
+        ((1, 2, 6, 6), (3, 2, 3, 3)),
+        lambda a, w: torch.nn.functional.silu(torch.nn.functional.conv2d(a, w, stride=2)),
+    ),
+    "cross_entropy": (
+        lambda a: mdt.cross_entropy(a, torch.tensor([0, 3, -2])),
+        ((3, 4),),
+        lambda a: torch.nn.functional.cross_entropy(a, torch.tensor([0, 3, 2])),
+    ),
+    "reduce": (
+        lambda a: mdt.reduce("ij->i", a, combine="logaddexp"),
+        ((3, 4),),
+        lambda a: a.logsumexp(1),
+    ),
+    "scan": (
+        lambda a: mdt.scan("ij->ij", a, combine={"j": "add"}),
+        ((3, 4),),
+        lambda a: a.cumsum(1),
+    ),
+    "stencil": (mean, ((7,),), None),
+    "filter": (lambda a: mdt.ndimage.gaussian_filter(a, 1.0), ((6, 6),), None),
+    "lazy": (
+        lambda a, b: (mdt.lazy(a) * b + 1).sum(axis=0).evaluate(),
+        ((3, 4), (3, 4)),
+        lambda a, b: (a * b + 1).sum(0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_front_end_has_gradients(name: str) -> None:
+    call, shapes, due = CALLS[name]
+    given = tuple(randn(*shape) for shape in shapes)
+    found = call(*given)
+    assert type(found) is torch.Tensor
+    if due is not None:
+        torch.testing.assert_close(found, due(*given), rtol=1e-11, atol=1e-12)
+    # Another kernel may have compiled meanwhile, which rounds otherwise.
+    torch.autograd.gradcheck(call, given, nondet_tol=1e-10)
+    torch.autograd.gradgradcheck(call, given, atol=1e-5, nondet_tol=1e-10)
+
+
+def test_what_torch_does_with_functions() -> None:
+    x, weights = randn(5, 3, 4, grad=False), randn(3, 4, grad=False)
+    func = torch.func
+
+    def loss(softmax: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda a: (softmax(a) * weights).sum()
+
+    ours, due = loss(normalised), loss(lambda a: a.softmax(1))
+    for found, expected in (
+        (func.vmap(normalised)(x), x.softmax(2)),
+        (func.vmap(product, in_dims=(1, None))(x, weights.T), (x @ weights.T).movedim(1, 0)),
+        (func.grad(ours)(x[0]), func.grad(due)(x[0])),
+        (func.vmap(func.grad(ours))(x), func.vmap(func.grad(due))(x)),
+        (func.jacfwd(ours)(x[0]), func.jacrev(due)(x[0])),
+        (func.hessian(ours)(x[0]), func.hessian(due)(x[0])),
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    jacobian = torch.autograd.functional.jacobian
+    torch.testing.assert_close(
+        jacobian(normalised, x[0], vectorize=True), jacobian(lambda a: a.softmax(1), x[0])
     )
-    assert ops.reduce("ij->i", [a], "argmax").dtype == "torch.int64"
 
 
-def test_bfloat16_is_read_where_it_lies(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    def copied(self: Tensor) -> Tensor:
-        raise AssertionError("a copy in float32")
+def test_the_operator_is_what_torch_asks_for() -> None:
+    held = []
+    computed = call_text.held_as_text
 
-    monkeypatch.setattr(Tensor, "float", copied)
-    ops = torch_operators.register()
-    a = tensor(3, 4, dtype="bfloat16")
-    for _ in range(2):
-        assert ops.einsum("ij,ij->i", [a, a]).dtype == "torch.bfloat16"
+    def watched(computation: Any) -> Any:
+        held.append(computed(computation))
+        return held[-1]
 
-
-def test_bfloat16_beside_other_types_is_copied(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, counts = tensor(3, 4, dtype="bfloat16"), Tensor(np.arange(12).reshape(3, 4))
-    found = ops.einsum("ij,ij->i", [a, counts])
-    np.testing.assert_allclose(
-        found.host, (a.host.astype(float) * counts.host).sum(1), rtol=2.0**-8
-    )
-
-
-def test_shapes_are_known_without_elements(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    image, filters = tensor(2, 3, 8, 7), tensor(4, 3, 3, 3)
-    arguments = (image, filters, None, [2, 1], [1, 0], [1, 1], 1, "NCHW,KCRS->NKPQ", False, [0, 0])
-    found = ops.conv.parts["fake"](*arguments)
-    assert found.shape == ops.conv(*arguments).shape == (2, 4, 4, 5)
-    (found,) = ops.call.parts["fake"]('["einsum",["i,j->ij"],{},false]', [tensor(2), tensor(3)])
-    assert found.shape == (2, 3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mdtensor.api.frameworks.autograd_calls.held_as_text", watched)
+        a, b = randn(2, 3), randn(3, 7)  # of which no other test multiplies
+        product(a, b)
+    text, call = held[0].text, torch.ops.mdtensor.call
+    back = call_text.pullback_text(text, 2, [0, 1], [0])
+    c = randn(2, 7)
+    for said, tensors in (
+        (text, [a, b]),
+        (back, [a, b, c, c]),
+        (call_text.batched_text(text, [True, False]), [randn(6, 2, 3), b]),
+    ):
+        torch.library.opcheck(call.default, (said, tensors))
 
 
-def test_gradients_are_calls(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, b, grad = tensor(3, 4), tensor(4, 5), tensor(3, 5)
-    equation, (for_a, for_b) = gradient(
-        ops.einsum, ("ij,jk->ik", [a, b]), (False, [True, True]), grad
-    )
-    assert equation is None
-    np.testing.assert_allclose(for_a.host, grad.host @ b.host.T, rtol=1e-13)
-    np.testing.assert_allclose(for_b.host, a.host.T @ grad.host, rtol=1e-13)
-    _, (for_a, for_b) = gradient(ops.einsum, ("ij,jk->ik", [a, b]), (False, [False, True]), grad)
-    assert for_a is None
-    assert for_b.shape == (4, 5)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_calls_stand_in_graphs(backend: str) -> None:
+    difference = mdt.torch.operator(mean)
+
+    def network(images: Any, filters: Any, scores: Any) -> Any:
+        found = mdt.conv(images, filters, padding=1, layout=LAYOUT).relu()
+        pooled = mdt.max_pool(found, (2, 2)).mean((2, 3))
+        return difference(mdt.softmax(mdt.einsum("nk,kc->nc", pooled, scores)).sum(0)).sum()
+
+    given = randn(2, 3, 6, 6), randn(4, 3, 3, 3), randn(4, 5)
+    compiled = torch.compile(network, fullgraph=True, backend=backend)
+    found, due = compiled(*given), network(*given)
+    torch.testing.assert_close(found, due)
+    for ours, expected in zip(
+        torch.autograd.grad(found, given), torch.autograd.grad(due, given), strict=True
+    ):
+        torch.testing.assert_close(ours, expected)
 
 
-def test_results_are_kept_where_a_gradient_reads_them(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a = tensor(3, 4)
-    kept = {}
-    for combine in ("add", "mul"):
-        ctx = Context()
-        arguments = ("ij->ij", [a], "j", combine)
-        ops.scan.parts["setup"](ctx, arguments, ops.scan(*arguments))
-        kept[combine] = len(ctx.saved_tensors)
-    assert kept == {"add": 1, "mul": 2}
-    grad = tensor(3)
-    _, (found,), _ = gradient(ops.reduce, ("ij->i", [a], "logaddexp"), (False, [True], False), grad)
-    weights = np.exp(a.host) / np.exp(a.host).sum(1, keepdims=True)
-    np.testing.assert_allclose(found.host, weights * grad.host[:, None], rtol=1e-12)
+def test_shapes_are_known_without_elements() -> None:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        a = torch.empty(3, 4)
+        assert mdt.softmax(a).shape == (3, 4)
+        assert mdt.reduce("ij->i", a, combine="argmax").dtype == torch.int64
 
 
-def test_defaults_that_are_left_out_have_no_gradient(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    found = gradient(ops.reduce, ("ij->i", [tensor(3, 4)], "add"), (False, [True]), tensor(3))
-    assert len(found) == 2
+def test_types_stay() -> None:
+    for dtype in ("bfloat16", "float16", "float32"):
+        a, b = randn(3, 4, dtype=dtype), randn(4, 5, dtype=dtype)
+        found = product(a, b)
+        assert found.dtype == a.dtype
+        torch.testing.assert_close(found.double(), a.double() @ b.double(), rtol=0.01, atol=0.02)
+        for_a, for_b = torch.autograd.grad(found.sum(), (a, b))
+        assert for_a.dtype == for_b.dtype == a.dtype
+        due = b.detach().double().sum(1).expand(3, 4)
+        torch.testing.assert_close(for_a.double(), due, rtol=0.01, atol=0.02)
+        assert mdt.softmax(a).dtype == a.dtype
+
+
+def test_a_tensor_stays_where_nobody_asks_for_a_gradient() -> None:
+    a, b = randn(3, 4), randn(4, 5)
+    with torch.no_grad():
+        found = product(a, b)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, (a @ b).detach())
+
+
+def test_plans_have_gradients() -> None:
+    a, b = randn(3, 4), randn(4, 5)
+    plan = mdt.compile("ij,jk->ik", a.detach(), b.detach())
+    torch.testing.assert_close(plan(a, b), a @ b)
+    (found,) = torch.autograd.grad(plan(a, b).sum(), (a,))
+    torch.testing.assert_close(found, b.detach().sum(1).expand(3, 4))
+    with pytest.raises(ShapeError, match="not what the plan was made for"):
+        plan(randn(4, 4), b)
+
+
+def test_what_torch_cannot_follow_is_refused() -> None:
+    a = randn(3, 4)
+    with pytest.raises(GradientError, match="out= is written, and no gradient goes through it"):
+        mdt.sum(a, axis=0, out=torch.empty(4, dtype=torch.float64))
+    with pytest.raises(GradientError, match="out= is written"):
+        mdt.sum(a.detach(), axis=0, out=randn(4))
+    with pytest.raises(GradientError, match="this call of correlate does more to tensors"):
+        mdt.ndimage.correlate(a.detach(), randn(3, 3))
+    with pytest.raises(IndexingError, match="label 7, where there are 4 classes"):
+        mdt.cross_entropy(a, torch.tensor([0, 1, 7]))
+    with pytest.raises(DTypeError, match="it is sparse_coo"):
+        mdt.sum(a.detach().to_sparse().requires_grad_())
+    with pytest.raises(DeviceError, match="tensors on cpu, meta in one call"):
+        product(a, torch.empty(4, 5, device="meta", requires_grad=True))
+
+
+def test_functions_with_torchs_layouts() -> None:
+    image, filters, bias = randn(1, 2, 6, 6), randn(3, 2, 3, 3), randn(3)
+    conv2d = torch.nn.functional.conv2d
+    due = conv2d(image, filters, bias, stride=2, padding=(1, 0))
+    found = mdt.torch.conv(image, filters, bias, stride=2, padding=(1, 0))
+    torch.testing.assert_close(found, due)
+    due = torch.nn.functional.conv_transpose2d(image, randn(2, 3, 3, 3), stride=2)
+    found = mdt.torch.conv(image, randn(2, 3, 3, 3), stride=2, transposed=True)
+    torch.testing.assert_close(found, due)
+    with pytest.raises(ShapeError, match="the image has 2 axes"):
+        mdt.torch.conv(randn(3, 4), randn(4, 5))
+    torch.testing.assert_close(mdt.torch.scan("ij->ij", bias[None], dim="j"), bias[None].cumsum(1))
+
+
+def test_computations_go_with_what_holds_them() -> None:
+    made = call_text.Held(mdt.compile("i->", mdt.spec((3,))).computation)
+    assert call_text.held_by(call_text.pullback_text(made.text, 1, [0], [0])) is made
+    count = len(call_text._held)
+    del made
+    assert len(call_text._held) == count - 1
 
 
 def test_streams_are_passed_by_their_protocol() -> None:
@@ -143,104 +283,11 @@ def test_streams_are_passed_by_their_protocol() -> None:
     assert tensor_calls._stream_at(old, 7, 1) == (7, 1)
 
 
-def test_gradients_of_a_convolution_stand_where_its_tensors_do(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    rest = ([1], [0], [1], 1, "NCW,KCS->NKQ", False, [0])
-    needs = (True, True, False, *(False for _ in rest))
-    image, filters = tensor(1, 1, 5), tensor(1, 1, 2)
-    found = gradient(ops.conv, (image, filters, None, *rest), needs, tensor(1, 1, 4))
-    assert [each.shape for each in found[:2]] == [(1, 1, 5), (1, 1, 2)]
-    assert found[2:] == (None,) * 8
-    needs = (False, False, True, *(False for _ in rest))
-    grad = tensor(1, 1, 4)
-    found = gradient(ops.conv, (image, filters, tensor(1), *rest), needs, grad)
-    assert found[:2] == (None, None)
-    np.testing.assert_allclose(found[2].host, grad.host.sum((0, 2)), rtol=1e-12)
-
-
-def test_batches_are_one_call(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, b = tensor(3, 7, 4), tensor(4, 5)
-    found, at = ops.einsum.parts["batch"](None, (None, [1, None]), "ij,jk->ik", [a, b])
-    assert at == 0
-    np.testing.assert_allclose(found.host, np.einsum("ivj,jk->vik", a.host, b.host), atol=1e-13)
-    rest = ([1], [0], [1], 1, "NCW,KCS->NKQ", False, [0])
-    image, filters = tensor(6, 1, 1, 5), tensor(1, 1, 2)
-    dims = (0, None, None, *(None for _ in rest))
-    found, at = ops.conv.parts["batch"](None, dims, image, filters, None, *rest)
-    assert (at, found.shape) == (0, (6, 1, 1, 4))
-    found, at = ops.call.parts["batch"](
-        None, (None, [0]), '["einsum",["i->"],{},false]', [tensor(2, 3)]
-    )
-    assert (at, [each.shape for each in found]) == ([0], [(2,)])
-
-
-def test_batches_of_gradients_are_one_call(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a, b = Batched(RANDOM.standard_normal((3, 7, 4)), axis=1), tensor(4, 5)
-    found = ops.einsum.parts["Batched"]("ij,jk->ik", [a, b])
-    assert (type(found), found.axis) == (Batched, 0)
-    np.testing.assert_allclose(found.host, np.einsum("ivj,jk->vik", a.host, b.host), atol=1e-13)
-    text = '["einsum",["i->"],{},false]'
-    [found] = ops.call.parts["Batched"](text, [Batched(np.ones((2, 3)))])
-    np.testing.assert_array_equal(found.host, [3, 3])
-
-
-def test_tensors_that_cannot_be_taken_are_refused(torch: Any) -> None:  # noqa: F811
-    ops = torch_operators.register()
-    a = tensor(3)
-    with pytest.raises(DeviceError, match="tensors on cpu, cuda in one call"):
-        ops.einsum("i,i->", [a, Tensor(a.host, "cuda")])
-    with pytest.raises(DeviceError, match="a tensor is on mps"):
-        ops.einsum("i->", [Tensor(a.host, "mps")])
-    with pytest.raises(DeviceError, match="no device"):
-        ops.einsum("", [])
-    with pytest.raises(DTypeError, match="sparse_coo"):
-        ops.einsum("i->", [Tensor(a.host, layout="torch.sparse_coo")])
-
-
-def test_the_functions_of_the_module(torch: Any) -> None:  # noqa: F811
-    import mdtensor.torch as ours
-
-    a, b = tensor(3, 4), tensor(4, 5)
-    np.testing.assert_allclose(ours.einsum("ij,jk->ik", a, b).host, a.host @ b.host, rtol=1e-13)
-    np.testing.assert_allclose(ours.reduce("ij->j", a).host, a.host.sum(0), rtol=1e-13)
-    np.testing.assert_allclose(ours.scan("ij->ij", a, dim="j").host, a.host.cumsum(1), rtol=1e-12)
-    image, filters = tensor(1, 1, 6, 6), tensor(1, 1, 3, 3)
-    assert ours.conv(image, filters, stride=2, padding=(1, 0)).shape == (1, 1, 3, 2)
-    assert ours.conv(image, filters, stride=2, transposed=True).shape == (1, 1, 13, 13)
-    with pytest.raises(ShapeError, match="the image has 2 axes"):
-        ours.conv(a, b)
-    plan = ours.operator(mdt.compile("ij,jk->ik", mdt.spec((3, 4), "f8"), mdt.spec((4, 5), "f8")))
-    np.testing.assert_allclose(plan(a, b).host, a.host @ b.host, rtol=1e-13)
-    with pytest.raises(ShapeError, match="not what the plan was made for"):
-        plan(b, b)
-
-    @mdt.stencil
-    def difference(u: Any) -> Any:
-        return u[1] - u[0]
-
-    line = tensor(6)
-    found = ours.operator(difference)(line)
-    np.testing.assert_array_equal(found.host, difference(line.host))
+def test_arrays_may_stand_beside_tensors() -> None:
+    a, b = randn(3, 4), np.arange(20.0).reshape(4, 5)
+    torch.testing.assert_close(product(a, b), a @ torch.from_numpy(b))
 
 
 @pytest.mark.process
-def test_without_torch_the_module_says_so_when_it_is_used() -> None:
-    program = """
-import sys
-sys.modules["torch"] = None
-import mdtensor.torch
-try:
-    mdtensor.torch.einsum("i->", None)
-except ModuleNotFoundError as error:
-    print(error.name)
-"""
-    assert children.run("-c", program).out == "torch\n"
-
-
-if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
-
-    @pytest.mark.process
-    def test_the_checks_of_torch() -> None:
-        assert "0 failed" in children.run("-m", "bench.torch_ops", "--quick").out
+def test_the_checks_of_torch() -> None:
+    assert "0 failed" in children.run("-m", "bench.torch_ops", "--quick").out

@@ -22,7 +22,6 @@ from mdtensor.api.frameworks.torch_graphs.node_facts import (
     writes,
 )
 from mdtensor.api.frameworks.torch_graphs.operand_views import read_operand
-from mdtensor.api.frameworks.torch_operators import text_of_call
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.options import is_sequence
@@ -237,8 +236,8 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
         arguments = tuple(placed(v, lifted.get(n)) for n, v in enumerate(node.args))
         named = tuple((key, placed(value)) for key, value in node.kwargs.items())
         if name == BY_TEXT:
-            text, tensors = text_of_call(str(node.target), node.args, node.kwargs)
-            arguments, named = (text, *map(placed, tensors)), ()
+            text, tensors = node.args
+            arguments = (text, *map(placed, tensors))
         spec = result_of(node)
         if spec is None:
             raise TranslationError("the result is none that kernels compute")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.calls.computation import Computation
-from mdtensor.api.plans.bound_arguments import place_of, stand_ins_of
+from mdtensor.api.parts.placeholders import place_of
+from mdtensor.api.plans.bound_arguments import stand_ins_of
 from mdtensor.api.plans.call_plan import planned
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec

@@ -18,7 +18,7 @@ BY_TEXT = "mdtensor"
 def name_of(node: Node) -> str:
     """The name of a node's function, without the word of its overload; "" where it has none.
 
-    Operators of mdtensor have the name of those that are said by a text.
+    The operator of mdtensor has the name of calls that are said by a text.
     """
     if node.op != "call_function":
         return ""

@@ -15,7 +15,7 @@ from mdtensor.api.frameworks.torch_graphs.node_facts import (
     name_of,
     spec_of_node,
 )
-from mdtensor.api.plans.bound_arguments import zeros_like_spec
+from mdtensor.api.parts.placeholders import reserved
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 
@@ -146,7 +146,7 @@ def _spec_of_view(view: View, spec: TensorSpec) -> TensorSpec | None:
     """The spec of an operand, None where it would be a copy of the tensor."""
     if not view.steps:
         return spec
-    array = zeros_like_spec(spec)
+    array = reserved(spec)
     found = view.of(array)
     if not np.may_share_memory(found, array):
         return None

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array, check_types
 from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.errors import DTypeError, ShapeError, shown
@@ -139,7 +140,7 @@ class _Windows:
         """The array with elements of that value around it."""
         if not any(map(any, self._around)):
             return array
-        return array_module([array]).pad(array, self._around, constant_values=value)
+        return np.pad(lazy(array), self._around, constant_values=value).evaluate()  # pyright: ignore
 
 
 def _length(name: str, given: Any, of_number: int | None = None) -> int:

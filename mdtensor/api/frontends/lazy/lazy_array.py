@@ -19,6 +19,8 @@ from mdtensor.api.arrays.operands import (
     check_mask,
     check_types,
 )
+from mdtensor.api.arrays.torch_tensors import is_tensor, spec_of_tensor
+from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.shape_families import Skeleton
 from mdtensor.api.frontends.lazy import interning
@@ -106,6 +108,8 @@ class LazyArray(NDArrayOperatorsMixin):
         """
         value, numbers = interning.in_order(self._value)
         arrays = [self._arrays[number] for number in numbers]
+        if any(map(is_tensor, arrays)):
+            return _of_tensors(value, *arrays, out=out)
 
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             return _computation(value, specs)
@@ -346,10 +350,21 @@ def as_lazy(array: Any) -> LazyArray:
     if type(array) is np.ndarray and is_computed(array.dtype):
         return LazyArray(interning.of_array(array.shape, array.dtype), (array,))
     check_mask("the array", array)
+    if is_tensor(array):
+        made = spec_of_tensor("the array", array)
+        return LazyArray(interning.of_array(made.shape, made.dtype), (array,))
     with at(elsewhere([array], {})):
         held = as_array("the array", array, array_module([array]))
     check_types([held.dtype])
     return LazyArray(interning.of_array(tuple(held.shape), held.dtype), (held,))
+
+
+def _evaluated(value: Fused, *arrays: Any, out: Any = None) -> Any:
+    return LazyArray(value, arrays).evaluate(out)
+
+
+# The same for arrays of torch, in a call as others are.
+_of_tensors = recalled(_evaluated, lambda value: value, front_end="lazy")
 
 
 def _skeleton(value: Fused) -> Skeleton[Computation] | None:
