@@ -52,6 +52,9 @@ class Array:
     def transpose(self, axes: Any) -> Array:
         return Array.of(self.host.transpose(axes), self.data.device_id)
 
+    def __dlpack__(self, *, stream: int | None = None) -> Array:
+        return self
+
     @property
     def _c_contiguous(self) -> bool:
         return self.host.flags.c_contiguous

@@ -84,7 +84,11 @@ def as_tensor(result: Any) -> Any:
         except (TypeError, ValueError):  # ValueError: of a view from the end to the beginning
             return result
         return tensor.view(torch.bfloat16) if is_short else tensor
-    return torch.from_dlpack(result) if kind is invalidation.cupy_array else result
+    if kind is not invalidation.cupy_array:
+        return result
+    # What another stream computes is waited for.
+    is_here = _is_on_stream(result.data.device_id)
+    return torch.from_dlpack(result.__dlpack__(stream=-1) if is_here else result)
 
 
 class FollowedError(Exception):
@@ -150,9 +154,9 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
     kind = _type_of(value)
     if kind is tuple or kind is list:
         several: Any = value
-        if tensors_in(several):
-            several = kind([_part(each, found, of_cuda) for each in several])
-        return several
+        if not tensors_in(several):
+            return several
+        return kind([_part(each, found, of_cuda) for each in several])  # pyright: ignore
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
     if value.requires_grad:

@@ -151,7 +151,9 @@ class Plan(PlanLaunches):
             except FollowedError:
                 calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
                 return calls.called(self, operands, {"out": out})
-            if tensors is not None and self._launches(tensors):
+            if tensors is not None and not self._launches(tensors):
+                tensors = taken(operands, {"out": out}, owned=True)
+            if tensors is not None:
                 return tensors.returned(self(*tensors.args, **tensors.options))
             if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
                 return self._called_on_gpu(operands, out)
