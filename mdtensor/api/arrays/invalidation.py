@@ -10,7 +10,7 @@ import functools
 import itertools
 import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,8 +85,18 @@ def may_share_memory(first: Array, second: Array) -> bool:
 # One element for each call of any thread that is being recorded, and for each mode of
 # tuning that was entered: where there is one, calls ask what is meant for their own context.
 watchers: list[weakref.ref[Watch]] = []
-# The launches of the calls of each front end, by the key of a call.
-tables: list[dict[tuple[object, ...], Callable[..., Array]]] = []
+
+
+class Clearable(Protocol):
+    """A table of launches."""
+
+    def clear(self) -> None:
+        """Drops all entries."""
+        ...
+
+
+# The launches of the calls of each front end.
+tables: list[Clearable] = []
 _generations = itertools.count()  # of which no thread takes the number that another one takes
 _generation = next(_generations)
 

@@ -26,6 +26,7 @@ from mdtensor.api.arrays.torch_tensors import FollowedError, taken
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.hot_calls import MISSED, HotCalls
 from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
@@ -164,6 +165,8 @@ def recalled(
     known = Bounded[tuple[object, ...], Launch](SIZE)
     known_get = known.get
     invalidation.tables.append(known)
+    hot = HotCalls()
+    quick: Any = None  # the built-in function that serves known calls, once there is one
 
     def described(
         args: Sequence[Any], options: Mapping[str, Any]
@@ -208,7 +211,16 @@ def recalled(
         launch = at_once(args, options)
         if launch is not None:
             _keep(known, key, launch, generation)
+            guarded(args, options, launch, generation)
         return launch
+
+    def guarded(
+        args: Sequence[Any], options: Mapping[str, Any], launch: Launch, generation: int
+    ) -> None:
+        """Has the built-in function serve the calls that are like this one."""
+        nonlocal quick
+        if of is None and not _is_seen() and tuning_mode.apart() is None:
+            quick = hot.add(args, options, launch, generation) or quick
 
     def kept_for(
         device: int, key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
@@ -249,6 +261,10 @@ def recalled(
 
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
+        if quick is not None:
+            result = quick(*args, **options)
+            if result is not MISSED:
+                return result
         if len(args) == 3 and not options:
             first, second, third = args
             if type(first) is str and type(second) is type(third) is _ndarray and not _active:
@@ -323,7 +339,7 @@ def recalled(
             if launch is not None:
                 with stage("run"):
                     return launch(*arrays)
-        return _in_full(whole, known, described, args, options)
+        return _in_full(whole, known, described, guarded, args, options)
 
     torch_compile.in_graphs(called)
     return cast("Callable[P, Any]", called)
@@ -447,6 +463,7 @@ def _in_full(
     whole: Callable[..., Any],
     known: Bounded[tuple[object, ...], Launch],
     described: Described,
+    guarded: Callable[[Sequence[Any], Mapping[str, Any], Launch, int], None],
     args: tuple[Any, ...],
     options: Mapping[str, Any],
 ) -> Any:
@@ -461,6 +478,9 @@ def _in_full(
         found = launch_of(noted, arrays, result, options.get("out"))
         if found is not None:
             _keep_by_content(known, key, *found, arrays, generation)
+            launch, contents = found
+            if not contents:
+                guarded(args, options, launch, generation)
     call_trace.kept(key, known)
     return originals.get(id(result), result)
 

@@ -133,6 +133,7 @@ def _into_given(
             into(*arrays)
             return target
 
+        launch_into.hot = getattr(into, "hot", None)  # pyright: ignore
         return launch_into
 
     def launch(*arrays: Array) -> Any:

@@ -75,7 +75,7 @@ class Ready:
         if len(results) > 1:
             self.new = _several(_into_several(self.into, makers), on_host=xp is np)
         else:
-            self.new = single_launch(run, makers[0], tally, operands)
+            self.new = single_launch(run, makers[0], tally, operands, results[0])
             if xp is np and not results[0].shape:
                 self.new = scalar_result(self.new)
 

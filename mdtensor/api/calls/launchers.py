@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdtensor.api.calls import statistics
+from mdtensor.api.calls.hot_calls import hot_launch
+from mdtensor.specs import TensorSpec
 
 Array = Any
 Launch = Callable[..., Array]
@@ -23,6 +25,7 @@ def counting(run: Into, tally: statistics.Tally) -> Into:
         run(*arrays)
         tally.calls += 1
 
+    into.hot = hot_launch(run, tally)  # pyright: ignore[reportFunctionMemberAccess]
     return into
 
 
@@ -31,6 +34,7 @@ def single_launch(
     make: Callable[[], Array],
     tally: statistics.Tally,
     operands: int,
+    result: TensorSpec,
 ) -> Launch:
     """A function of so many operands that makes the result and runs one program."""
 
@@ -46,7 +50,9 @@ def single_launch(
         tally.calls += 1
         return result
 
-    return launch_of_two if operands == 2 else launch
+    found = launch_of_two if operands == 2 else launch
+    found.hot = hot_launch(program, tally, result, make)  # pyright: ignore
+    return found
 
 
 def scalar_result(launch: Launch) -> Launch:
@@ -55,6 +61,7 @@ def scalar_result(launch: Launch) -> Launch:
     def scalar(*operands: Array) -> np.generic:
         return launch(*operands)[()]
 
+    scalar.hot = getattr(launch, "hot", None)  # pyright: ignore[reportFunctionMemberAccess]
     return scalar
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,10 +30,11 @@ class Tally:
 
     It only grows; what was there at the last reset is `before`. Python's global lock changes hands
     where functions are called and where loops begin again, and so not within an increment: none is
-    lost to another thread. (Without that lock, two at the same moment may count once.)
+    lost to another thread. (Without that lock, two at the same moment may count once.) What counts
+    `elsewhere` is added when somebody asks.
     """
 
-    __slots__ = ("before", "calls", "engine", "kind", "reason")
+    __slots__ = ("before", "calls", "elsewhere", "engine", "kind", "reason")
 
     def __init__(self, engine: str, kind: str, reason: str) -> None:
         self.engine = engine
@@ -41,10 +42,11 @@ class Tally:
         self.reason = reason
         self.calls = 0
         self.before = 0
+        self.elsewhere: list[Callable[[], int]] = []
 
     def since(self, *, reset: bool) -> int:
         """Calls since the last reset, which `reset` makes this one."""
-        calls, before = self.calls, self.before
+        calls, before = self.calls + sum([count() for count in self.elsewhere]), self.before
         if reset:
             self.before = calls
         return calls - before

@@ -7,7 +7,6 @@ one kernel with their constants is compiled in the background, which later calls
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from functools import partial
 from mdtensor.api.async_steps import Chain
 from mdtensor.api.engine.cpu_tier import BREATH, WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
-from mdtensor.api.engine.launch_counter import counting
+from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends.protocol import Program
 from mdtensor.dataclass import dataclass
@@ -99,7 +98,7 @@ class Joined:
             seconds += sum(self._least_seconds(step.md_hom) for step in chain.steps)
         make = partial(self._make, key, alone)
         ask = partial(self._tiers.background.ask, key, make, must=True)
-        return counting(run, itertools.count(1), math.ceil(WORTH_OFTEN / seconds), ask)
+        return counting(run, LaunchNumbers(math.ceil(WORTH_OFTEN / seconds), ask))
 
     def _known(self, chain: Chain, *, use_store: bool) -> Made | None:
         made = self.made.get((chain, use_store))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,32 @@ Launch = Callable[..., None]
 AGAIN = 2  # the launch with which a shape comes again
 
 
+class LaunchNumbers:
+    """Numbers of launches, of which no two threads get the same one, and who waits for one.
+
+    `elsewhere` are functions that tell how many launches others counted.
+    """
+
+    def __init__(self, last: int, tell: Callable[[], object]) -> None:
+        self.last = last
+        self.elsewhere: list[Callable[[], int]] = []
+        self._own, self._tells = itertools.count(1), [tell]
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether nobody was told so far."""
+        return bool(self._tells)
+
+    def count(self) -> None:
+        """Counts a launch; somebody is told of number `last`, or of the first one behind it."""
+        number = next(self._own)
+        if self.elsewhere:
+            number += sum([count() for count in self.elsewhere])
+        if number >= self.last and self._tells:
+            with suppress(IndexError):  # another thread does
+                self._tells.pop()()
+
+
 class Counted:
     """A counted program; `tell` is called once, by the thread of launch number `launches`.
 
@@ -26,8 +53,7 @@ class Counted:
 
     def __init__(self, program: Program, launches: int, tell: Callable[[], object]) -> None:
         self.program = program
-        self._launches, self._tell = launches, tell
-        self._numbers = itertools.count(1)  # of which no two threads get the same one
+        self._numbers = LaunchNumbers(launches, tell)
 
     def __call__(self, *arrays: Array) -> None:
         """Runs the program."""
@@ -53,7 +79,7 @@ class Counted:
 
     def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
         """A launch with the counter; `launcher_of` gives the same of a program in its place."""
-        return counting(launch, self._numbers, self._launches, self._tell)
+        return counting(launch, self._numbers)
 
 
 class Repeated(Counted):
@@ -64,10 +90,10 @@ class Repeated(Counted):
 
     def __init__(self, program: Program, tell: Callable[[], object], numbers: Iterator[int]):
         super().__init__(program, AGAIN, tell)
-        self._numbers = numbers
+        self._of, self._tell = numbers, tell
 
     def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
-        numbers, tell = self._numbers, self._tell
+        numbers, tell = self._of, self._tell
 
         def counted(*arrays: Array) -> None:
             launch(*arrays)
@@ -97,10 +123,11 @@ class StandIn(Counted):
     ) -> None:
         super().__init__(program, max(launches, AGAIN + 1), own)
         self._again, self._own, self._is_captured = again, own, is_captured
+        self._of = itertools.count(1)
 
     def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
-        last, again = self._launches, self._again
-        numbers, own, is_captured = self._numbers, self._own, self._is_captured
+        last, again = self._numbers.last, self._again
+        numbers, own, is_captured = self._of, self._own, self._is_captured
 
         def counted(*arrays: Array) -> None:
             if is_captured():
@@ -116,14 +143,13 @@ class StandIn(Counted):
         return counted
 
 
-def counting(
-    launch: Launch, numbers: Iterator[int], last: int, tell: Callable[[], object]
-) -> Launch:
-    """The same launch with a counter; it calls `tell` after launch number `last`."""
+def counting(launch: Launch, numbers: LaunchNumbers) -> Launch:
+    """The same launch with a counter."""
 
     def counted(*arrays: Array) -> None:
         launch(*arrays)
-        if next(numbers) == last:
-            tell()
+        numbers.count()
 
+    # For whoever launches and counts otherwise.
+    counted.counted, counted.numbers = launch, numbers  # pyright: ignore
     return counted

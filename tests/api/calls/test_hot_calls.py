@@ -1,0 +1,129 @@
+"""Hot calls: what the built-in function serves, counts, and leaves to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import call_cache, hot_calls
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.launch_counter import LaunchNumbers
+
+A, B = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(4, 5)
+
+
+def product(a: np.ndarray, b: np.ndarray, **options: Any) -> Any:
+    return mdt.einsum("ij,jk->ik", a, b, **options)
+
+
+@pytest.fixture(autouse=True)
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What calls of this test were served by the built-in function; of another device, none."""
+    if registry.engine_for().target.dialect[:4] != "llvm":
+        pytest.skip("built-in functions are of the llvm device")
+    monkeypatch.setenv("MDTENSOR_TIER0", "0")
+    added: list[Any] = []
+    add = hot_calls.HotCalls.add
+
+    def watched(self: Any, *given: Any) -> Any:
+        found = add(self, *given)
+        added.append(found)
+        return found
+
+    monkeypatch.setattr(hot_calls.HotCalls, "add", watched)
+    invalidation.clear()
+    yield added
+    invalidation.clear()
+
+
+def hot(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The result of a call that Python has no part in."""
+    for _ in range(3):
+        call()
+    with monkeypatch.context() as patched:
+        for name in ("_typical", "_with_out", "_in_full", "taken"):
+            patched.setattr(call_cache, name, None)
+        return call()
+
+
+def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.engine_for().settle()
+    out = np.empty((3, 5))
+    cases = {
+        "einsum": (lambda: product(A, B), A @ B),
+        "out": (lambda: product(A, B, out=out), A @ B),
+        "one array twice": (lambda: product(A[:, :3], A[:, :3]), A[:, :3] @ A[:, :3]),
+        "a number": (lambda: mdt.einsum("i,i->", A[0], A[1]), A[0] @ A[1]),
+        "options": (lambda: mdt.reduce("ij->i", A, combine="max"), A.max(1)),
+        "a tuple": (lambda: mdt.sum(A, axis=(0, 1)), A.sum()),
+        "convolution": (
+            lambda: mdt.conv(A[None, :, :, None], np.ones((1, 2, 2, 1)), padding=0).shape,
+            (1, 2, 3, 1),
+        ),
+    }
+    for name, (call, due) in cases.items():
+        np.testing.assert_allclose(hot(call, monkeypatch), due, rtol=1e-12, err_msg=name)
+
+
+def test_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    hot(lambda: product(A, B), monkeypatch)
+    mdt.stats(reset=True)
+    for _ in range(100):
+        product(A, B)
+    assert mdt.stats(reset=True).generated["float"] == 100
+    invalidation.clear()
+    assert mdt.stats().generated["float"] == 0
+    product(A, B)
+    product(A, B)
+    assert mdt.stats().generated["float"] == 2
+
+
+def test_better_kernels_are_taken(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    hot(lambda: product(A, B), monkeypatch)
+    count = len(served)
+    invalidation.clear()
+    product(A, B)
+    assert len(served) > count
+
+
+def test_a_trace_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    hot(lambda: product(A, B), monkeypatch)
+    with mdt.trace() as seen:
+        product(A, B)
+    assert len(seen.calls) == 1
+
+
+@pytest.mark.parametrize("option", [np.float32(2), [1], {"a": 1}, np.ones(2), lambda x: x])
+def test_what_may_change_is_for_python(option: Any) -> None:
+    assert not hot_calls._is_known_by_identity(option) or type(option) is np.ndarray
+
+
+def test_launches_elsewhere_count() -> None:
+    told: list[int] = []
+    numbers = LaunchNumbers(5, lambda: told.append(1))
+    numbers.count()
+    numbers.elsewhere.append(lambda: 3)
+    assert not told
+    assert numbers.is_waited_for
+    numbers.count()
+    numbers.count()
+    assert told == [1]
+    assert not numbers.is_waited_for
+
+
+def test_a_frequent_shape_gets_a_kernel_of_its_own() -> None:
+    a, b = np.ones((17, 19), "f4"), np.ones((19, 23), "f4")
+    engine = registry.engine_for()
+    plan = mdt.compile("ij,jk->ik", a, b)
+    problem = engine.problem_of(plan.md_homs[0])
+    for _ in range(200_000):
+        product(a, b)
+        if engine.tiers.own(problem) is not None:
+            break
+    engine.settle()
+    assert engine.tiers.own(problem) is not None
