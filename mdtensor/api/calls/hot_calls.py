@@ -86,8 +86,8 @@ class HotCalls:
             *_, native = hot.run.__self__.keeps  # pyright: ignore
             self._guards = module.GuardedCalls(native, invalidation.watchers, MISSED)
             invalidation.tables.append(self)
-        numbers = hot.numbers
-        waits = numbers is not None and numbers.is_waited_for
+        numbers: Any = hot.numbers
+        waits = bool(numbers) and numbers.is_waited_for
         left = {"left": numbers.last} if waits else {}
         arguments = (*args, *options.values())
         call = module.GuardedCall(arguments, tuple(given), hot.run, spec, out, **left)
