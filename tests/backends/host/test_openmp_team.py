@@ -36,6 +36,7 @@ def test_torch_without_a_library_of_its_own_has_no_team(
 def test_devices_are_told_once_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     openmp_team.when_shared(told.append)
+    monkeypatch.setattr(openmp_team, "parallel_of_torch", lambda: 0)
     openmp_team.share_threads_of_torch()
     assert told == []  # there is none
     monkeypatch.setattr(openmp_team, "parallel_of_torch", lambda: 4711)
