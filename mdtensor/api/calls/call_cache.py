@@ -21,6 +21,7 @@ import numpy as np
 
 from mdtensor import torch_compile
 from mdtensor.api.arrays import device_scope, invalidation
+from mdtensor.api.arrays.jax_arrays import is_jax_array
 from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
 from mdtensor.api.arrays.torch_tensors import FollowedError, taken
 from mdtensor.api.calls import call_trace
@@ -129,7 +130,7 @@ def is_traced(argument: object) -> bool:
 def collection_of(argument: Any, depth: int = 2) -> str | None:
     """The module for calls on an argument that is a collection of arrays, or holds one.
 
-    Those are Dask arrays, for which Dask is not imported, and sharded arrays.
+    Those are arrays of Dask and JAX, which are not imported for that, and sharded arrays.
     """
     kind = _type_of(argument)
     if kind is tuple or kind is list:  # which may hold itself
@@ -138,6 +139,8 @@ def collection_of(argument: Any, depth: int = 2) -> str | None:
         return next(filter(None, within), None)
     if hasattr(kind, "__dask_graph__"):
         return "mdtensor.api.dask.dask_calls"
+    if is_jax_array(argument):
+        return "mdtensor.api.frameworks.jax_calls"
     return getattr(kind, "__mdtensor_calls__", None)
 
 
@@ -316,7 +319,7 @@ def recalled(
             for argument in (*args, *options.values()):
                 if module := collection_of(argument):
                     calls = importlib.import_module(module)
-                    return calls.called(whole, args, options, described)
+                    return calls.called(called, args, options, described)
             return device_scope.called_there(whole, args, options)
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)

@@ -1,20 +1,21 @@
 """Calls by a text in programs of JAX: with shapes, gradients and batches.
 
-A call is a callback of XLA that reads and writes its buffers in place. Its gradient is a call
-again, and so is its batch, so both may be differentiated and batched as well.
+A call is a primitive, which is lowered to a callback of XLA that reads and writes its buffers in
+place. Its derivatives and its batches are calls again, so they have these as well.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.frameworks.call_text import (
     batched_text,
+    has_types,
     pullback_text,
     reads_results,
     results_of,
@@ -27,6 +28,7 @@ from mdtensor.specs import TensorSpec, is_computed, kind_of
 # An array of JAX or NumPy, a number, or what stands for an array while a program is traced.
 Array = Any
 
+_MOST = 4096  # programs of one call
 _HOST = 1  # processors, as DLPack counts devices
 _SHORT = "bfloat16"
 
@@ -34,17 +36,19 @@ _SHORT = "bfloat16"
 def call(text: str, operands: Sequence[Array]) -> list[Array]:
     """The results of a call on these arrays, in the program that is traced if there is one.
 
-    bfloat16 is computed in float32 and rounded once. Raises ArgumentError for what is no array,
-    DTypeError for arrays that have no kernels, and what the call raises.
+    bfloat16 is computed in float32 and rounded once, unless the text says types. Raises
+    ArgumentError for what is no array, DTypeError for arrays that have no kernels, and what the
+    call raises.
     """
-    dtypes = _dtypes(operands)
-    jnp = _jax().numpy
+    dtypes, jnp = dtypes_of(operands), _jax().numpy
+    if has_types(text):
+        return _bound(text, [jnp.asarray(operand) for operand in operands])
     is_short = {dtype.name for dtype in dtypes if _is_real(dtype)} == {_SHORT}
     given = [
-        jnp.asarray(operand, np.float32) if dtype.name == _SHORT else operand
+        jnp.asarray(operand, np.float32 if dtype.name == _SHORT else dtype)
         for operand, dtype in zip(operands, dtypes, strict=True)
     ]
-    results = _operator()(text, *given)
+    results = _bound(text, given)
     return [
         each.astype(_SHORT) if is_short and each.dtype == np.float32 else each for each in results
     ]
@@ -52,7 +56,7 @@ def call(text: str, operands: Sequence[Array]) -> list[Array]:
 
 def of_one_type(operands: Sequence[Array]) -> list[Array]:
     """Operands in their common type, by JAX's rules."""
-    _dtypes(operands)
+    dtypes_of(operands)
     jnp = _jax().numpy
     if len(operands) < 2:
         return list(operands)
@@ -62,16 +66,24 @@ def of_one_type(operands: Sequence[Array]) -> list[Array]:
 
 def shape_of(operand: Array) -> tuple[int, ...]:
     """The shape of an operand; raises ArgumentError for what is no array."""
-    _dtypes([operand])
+    dtypes_of([operand])
     return np.shape(operand)
+
+
+def is_on_host(array: Array) -> bool:
+    """Whether a concrete array lies in the processor's memory."""
+    return all(device.platform == "cpu" for device in array.devices())
 
 
 def _jax() -> Any:
     return importlib.import_module("jax")
 
 
-def _dtypes(operands: Sequence[Array]) -> list[np.dtype]:
-    """The type of each operand, as JAX has it."""
+def dtypes_of(operands: Sequence[Array]) -> list[np.dtype]:
+    """The type of each operand, as JAX has it.
+
+    Raises ArgumentError for what is no array, DTypeError for one that has no kernels.
+    """
     found: list[np.dtype] = []
     for number, operand in enumerate(operands):
         if not _is_array(operand):
@@ -165,74 +177,137 @@ class _Launch:
                 np.copyto(result, computed, casting="unsafe")
 
 
-def _computed(text: str, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a call, which may be batched and not differentiated."""
-    jax = _jax()
-    callback = importlib.import_module("jax.experimental.buffer_callback").buffer_callback
-    batching = importlib.import_module("jax.custom_batching")
-
-    @batching.custom_vmap
-    def launched(*operands: Array) -> tuple[Array, ...]:
-        due = results_of(text, _specs(operands))
-        held = [jax.dtypes.canonicalize_dtype(spec.dtype) for spec in due]
-        pairs = list(zip(due, held, strict=True))
-        launch = _Launch(text, tuple(s.dtype if s.dtype != dtype else None for s, dtype in pairs))
-        shapes = tuple(jax.ShapeDtypeStruct(spec.shape, dtype) for spec, dtype in pairs)
-        return callback(launch, shapes)(*operands)
-
-    @launched.def_vmap
-    def _(_: int, are_batched: Sequence[bool], *operands: Array) -> Any:
-        results = _computed(batched_text(text, are_batched), operands)
-        return results, (True,) * len(results)
-
-    return launched(*operands)
-
-
 @dataclass(frozen=True, slots=True)
-class _Differentiated:
-    """What the gradient of a call knows without arrays."""
+class _Tangents:
+    """A call that is linear in its last operands: tangents of a call's operands.
 
+    The call has the `text` and so many operands; tangents are those of the operands `given`, and
+    what it gives are those of the results `wanted`.
+    """
+
+    text: str
+    operands: int
+    given: tuple[int, ...]
     wanted: tuple[int, ...]
-    real_results: tuple[int, ...]
 
 
 @cache
-def _operator() -> Callable[..., tuple[Array, ...]]:
-    """The function of a text and arrays that calls are, compiled for each text."""
-    jax = _jax()
-    jax.tree_util.register_static(_Differentiated)
+def _primitive() -> Any:
+    """The primitive of JAX that calls are: of a text, and of what it is linear in, if it is.
 
-    @partial(jax.custom_vjp, nondiff_argnums=(0,))
-    def called(text: str, *operands: Array) -> tuple[Array, ...]:
-        return _computed(text, operands)
+    Its derivative is a call that is linear in tangents, as the gradient of the gradient is; that
+    one is transposed to the gradient itself.
+    """
+    made = importlib.import_module("jax.extend.core").Primitive("mdtensor")
+    ad, batching, mlir = (
+        importlib.import_module(f"jax.interpreters.{name}") for name in ("ad", "batching", "mlir")
+    )
+    made.multiple_results = True
+    made.def_impl(_alone)
+    made.def_abstract_eval(_shapes)
+    mlir.register_lowering(made, mlir.lower_fun(_launched))
+    ad.primitive_jvps[made] = partial(_differentiated, ad)
+    ad.primitive_transposes[made] = partial(_transposed, ad)
+    batching.primitive_batchers[made] = _batched
+    return made
 
-    def forward(text: str, *primals: Any) -> Any:
-        operands = [each.value for each in primals]
-        perturbed = [n for n, each in enumerate(primals) if each.perturbed]
-        wanted = _wanted(perturbed, operands)
-        results = compiled(text, *operands)  # which another gradient may differentiate
-        specs = _specs(operands)
-        _check_widths(results, results_of(text, specs))
-        real = tuple(n for n, result in enumerate(results) if _is_real(result.dtype))
-        keeps = bool(wanted and real) and reads_results(text, specs, wanted)
-        kept = results if keeps else ()
-        return results, (tuple(operands), kept, _Differentiated(wanted, real))
 
-    def backward(text: str, residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
-        operands, results, known = residuals
-        zero = jax.custom_derivatives.SymbolicZero
-        given = [n for n in known.real_results if not isinstance(cotangents[n], zero)]
-        found: list[Any] = [None] * len(operands)
-        if known.wanted and given:
-            back = pullback_text(text, len(operands), known.wanted, given, results=bool(results))
-            parts = compiled(back, *operands, *results, *(cotangents[n] for n in given))
-            for number, part in zip(known.wanted, parts, strict=True):
-                found[number] = part
-        return tuple(found)
+def _bound(text: str, operands: Sequence[Array], linear: _Tangents | None = None) -> list[Array]:
+    return _primitive().bind(*operands, text=text, linear=linear)
 
-    called.defvjp(forward, backward, symbolic_zeros=True)
-    compiled = jax.jit(called, static_argnums=0, inline=True)
-    return compiled
+
+@lru_cache(_MOST)
+def _compiled(text: str, linear: _Tangents | None) -> Callable[..., list[Array]]:
+    """A call as a program of its own."""
+
+    def program(*operands: Array) -> list[Array]:
+        return _bound(text, operands, linear)
+
+    return _jax().jit(program)
+
+
+def _alone(*operands: Array, text: str, linear: _Tangents | None) -> list[Array]:
+    return _compiled(text, linear)(*operands)
+
+
+def _held(spec: TensorSpec) -> np.dtype:
+    """The type that JAX has for results of a spec."""
+    return _jax().dtypes.canonicalize_dtype(spec.dtype)
+
+
+def _shapes(*operands: Any, text: str, linear: _Tangents | None) -> list[Any]:
+    shaped = _jax().core.ShapedArray
+    return [shaped(spec.shape, _held(spec)) for spec in results_of(text, _specs(operands))]
+
+
+def _launched(*operands: Array, text: str, linear: _Tangents | None) -> tuple[Array, ...]:
+    """The results of a call by a callback of XLA."""
+    callback = importlib.import_module("jax.experimental.buffer_callback").buffer_callback
+    due = [(spec, _held(spec)) for spec in results_of(text, _specs(operands))]
+    launch = _Launch(text, tuple([s.dtype if s.dtype != dtype else None for s, dtype in due]))
+    shapes = tuple([_jax().ShapeDtypeStruct(spec.shape, dtype) for spec, dtype in due])
+    return tuple(callback(launch, shapes)(*operands))
+
+
+def _batched(
+    operands: Sequence[Array], axes: Sequence[int | None], *, text: str, linear: _Tangents | None
+) -> tuple[list[Array], list[int]]:
+    are_batched = [axis is not None for axis in axes]
+    moved = [
+        each if axis is None else _jax().numpy.moveaxis(each, axis, 0)
+        for each, axis in zip(operands, axes, strict=True)
+    ]
+    results = _bound(batched_text(text, are_batched), moved)
+    return results, [0] * len(results)
+
+
+def _differentiated(
+    ad: Any, primals: Sequence[Array], tangents: Sequence[Any], *, text: str, linear: Any
+) -> tuple[list[Array], list[Any]]:
+    """The results of a call, and their tangents."""
+    results = _bound(text, primals, linear)
+    found = [ad.Zero(_jax().typeof(result).to_tangent_aval()) for result in results]
+    given = _wanted([n for n, each in enumerate(tangents) if type(each) is not ad.Zero], primals)
+    wanted = tuple(n for n, result in enumerate(results) if _is_real(result.dtype))
+    if not given or not wanted:
+        return results, found
+    specs = _specs(primals)
+    _check_widths(results, results_of(text, specs))
+    keeps = reads_results(text, specs, given)
+    count, kept = len(primals), results if keeps else ()
+    back = pullback_text(text, count, given, wanted, results=keeps)
+    # A gradient is linear in its cotangents, so its derivative by these looks at none of them.
+    anything = [results[n] for n in wanted]
+    first = count + len(kept)
+    places = range(first, first + len(wanted))
+    forward = pullback_text(back, first + len(wanted), places, range(len(given)), results=False)
+    along = [tangents[n] for n in given]
+    parts = _bound(
+        forward, [*primals, *kept, *anything, *along], _Tangents(text, count, given, wanted)
+    )
+    for number, part in zip(wanted, parts, strict=True):
+        found[number] = part
+    return results, found
+
+
+def _transposed(
+    ad: Any, cotangents: Sequence[Any], *operands: Any, text: str, linear: _Tangents | None
+) -> list[Any]:
+    """The cotangents of what a call is linear in."""
+    if linear is None:
+        raise GradientError("this call of mdtensor is not linear in what it is transposed by")
+    fixed = operands[: len(operands) - len(linear.given) - len(linear.wanted)]
+    pairs = zip(linear.wanted, cotangents, strict=True)
+    due = {n: each for n, each in pairs if type(each) is not ad.Zero}
+    found: list[Any] = [None] * (len(operands) - len(linear.given))
+    back = pullback_text(
+        linear.text,
+        linear.operands,
+        linear.given,
+        list(due),
+        results=len(fixed) > linear.operands,
+    )
+    return found + _bound(back, [*fixed, *due.values()])
 
 
 def _wanted(perturbed: Sequence[int], operands: Sequence[Array]) -> tuple[int, ...]:

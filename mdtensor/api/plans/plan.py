@@ -11,6 +11,7 @@ import numpy as np
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
+from mdtensor.api.arrays.jax_arrays import is_jax_array
 from mdtensor.api.arrays.torch_tensors import FollowedError, taken
 from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.engine import registry
@@ -155,6 +156,9 @@ class Plan(PlanLaunches):
                 tensors = taken(operands, {"out": out}, owned=True)
             if tensors is not None:
                 return tensors.returned(self(*tensors.args, **tensors.options))
+            if any(map(is_jax_array, operands)):
+                calls = importlib.import_module("mdtensor.api.frameworks.jax_calls")
+                return calls.called(self, operands, {} if out is None else {"out": out})
             if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
                 return self._called_on_gpu(operands, out)
             check_masks(operands)

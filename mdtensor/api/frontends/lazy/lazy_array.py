@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.arrays.device_scope import at, elsewhere
+from mdtensor.api.arrays.jax_arrays import is_jax_array, spec_of_jax
 from mdtensor.api.arrays.operands import (
     Array,
     array_module,
@@ -108,8 +109,8 @@ class LazyArray(NDArrayOperatorsMixin):
         """
         value, numbers = interning.in_order(self._value)
         arrays = [self._arrays[number] for number in numbers]
-        if any(map(is_tensor, arrays)):
-            return _of_tensors(value, *arrays, out=out)
+        if any(map(is_tensor, arrays)) or any(map(is_jax_array, arrays)):
+            return _of_others(value, *arrays, out=out)
 
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             return _computation(value, specs)
@@ -350,8 +351,9 @@ def as_lazy(array: Any) -> LazyArray:
     if type(array) is np.ndarray and is_computed(array.dtype):
         return LazyArray(interning.of_array(array.shape, array.dtype), (array,))
     check_mask("the array", array)
-    if is_tensor(array):
-        made = spec_of_tensor("the array", array)
+    if is_tensor(array) or is_jax_array(array):
+        made = (spec_of_tensor if is_tensor(array) else spec_of_jax)("the array", array)
+        check_types([made.dtype])
         return LazyArray(interning.of_array(made.shape, made.dtype), (array,))
     with at(elsewhere([array], {})):
         held = as_array("the array", array, array_module([array]))
@@ -363,8 +365,8 @@ def _evaluated(value: Fused, *arrays: Any, out: Any = None) -> Any:
     return LazyArray(value, arrays).evaluate(out)
 
 
-# The same for arrays of torch, in a call as others are.
-_of_tensors = recalled(_evaluated, lambda value: value, front_end="lazy")
+# The same for arrays of torch and JAX, in a call as others are.
+_of_others = recalled(_evaluated, lambda value: value, front_end="lazy")
 
 
 def _skeleton(value: Fused) -> Skeleton[Computation] | None:

@@ -1,0 +1,113 @@
+"""Calls on JAX's arrays: kernels on their memory, or computations of the program that is traced."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.frameworks import jax_operators
+from mdtensor.api.frameworks.call_text import Held, held_as_text
+from mdtensor.api.parts.foreign_call import ForeignCall
+from mdtensor.api.parts.placeholders import reserved
+from mdtensor.errors import GradientError
+from mdtensor.specs import TensorSpec, is_computed
+
+Array = Any
+
+_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
+# Computations of programs that were traced, which nobody tells when they go.
+_in_programs: dict[str, Held] = {}
+
+
+def called(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    described: object = None,
+) -> Any:
+    """A call of a front end with JAX's arrays among its arguments; its results are JAX's.
+
+    What is traced becomes operations of the program; others are computed where they lie. NumPy's
+    arrays may stand beside them, in the types that JAX has. Raises DTypeError for what has no
+    kernels, GradientError where more is done to traced arrays than to compute with them.
+    """
+    jax = importlib.import_module("jax")
+    given = [_canonical(jax, argument) for argument in args]
+    named = {name: _canonical(jax, option) for name, option in options.items()}
+    if any(_holds(argument, jax.core.Tracer) for argument in (*args, *options.values())):
+        return _JaxCall(jax, function).run(function, given, named)
+    held = [_held(jax, argument) for argument in given]
+    result = function(*held, **{name: _held(jax, option) for name, option in named.items()})
+    return _returned(jax, result)
+
+
+def _holds(argument: Any, kind: type, depth: int = _DEEPEST) -> bool:
+    if depth and type(argument) in (tuple, list):
+        return any(_holds(each, kind, depth - 1) for each in argument)
+    return isinstance(argument, kind)
+
+
+def _canonical(jax: Any, argument: Any) -> Any:
+    """An array of NumPy in the type that JAX has for it."""
+    if type(argument) is not np.ndarray or not is_computed(argument.dtype):
+        return argument
+    return argument.astype(jax.dtypes.canonicalize_dtype(argument.dtype), copy=False)
+
+
+def _held(jax: Any, argument: Any, depth: int = _DEEPEST) -> Any:
+    """An argument with arrays that lie where JAX's do, also in tuples and lists."""
+    if depth and type(argument) in (tuple, list):
+        several = cast("Sequence[Any]", argument)
+        return type(argument)([_held(jax, each, depth - 1) for each in several])
+    if isinstance(argument, jax.Array):
+        jax_operators.dtypes_of([argument])
+        return np.asarray(argument) if jax_operators.is_on_host(argument) else argument
+    return argument
+
+
+def _returned(jax: Any, result: Any) -> Any:
+    """JAX's array with the elements of a result, which is NumPy's or CuPy's."""
+    if isinstance(result, tuple):
+        several = cast("tuple[Any, ...]", result)
+        return tuple([_returned(jax, each) for each in several])
+    if type(result) is invalidation.cupy_array:
+        return jax.dlpack.from_dlpack(result)
+    is_array = type(result) is np.ndarray or issubclass(type(result), np.generic)
+    return jax.numpy.asarray(result) if is_array and is_computed(result.dtype) else result
+
+
+class _JaxCall(ForeignCall):
+    """A call whose computations are operations of a program of JAX."""
+
+    def __init__(self, jax: Any, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._jax = jax
+        self._name = getattr(function, "__name__", "the function")
+
+    def is_foreign(self, argument: Any) -> bool:
+        return isinstance(argument, self._jax.Array)
+
+    def placeholder(self, array: Array) -> np.ndarray:
+        [dtype] = jax_operators.dtypes_of([array])
+        if not isinstance(array, self._jax.core.Tracer):
+            return self.placeholders.stands(np.array(array), array)
+        return self.placeholders.stands(reserved(TensorSpec.of(array.shape, dtype)), array)
+
+    def constant(self, array: np.ndarray) -> Array:
+        return self._jax.numpy.asarray(array)
+
+    def computed(self, planned: Computation, operands: Sequence[Array]) -> Sequence[Array]:
+        held = held_as_text(planned)
+        _in_programs[held.text] = held
+        return jax_operators.call(held.text, operands)
+
+    def refused(self) -> GradientError:
+        return GradientError(
+            f"this call of {self._name} does more to arrays than JAX can follow",
+            hint="call it outside of what jax.jit, grad or vmap trace",
+        )

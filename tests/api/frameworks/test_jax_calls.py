@@ -1,0 +1,125 @@
+"""Calls of front ends on JAX's arrays, concrete and traced: values, gradients, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import mdtensor as mdt
+from mdtensor.errors import DTypeError, GradientError, IndexingError
+
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(RANDOM.standard_normal(shape))
+
+
+@mdt.stencil(border="nearest")
+def mean(u: Any) -> Any:
+    return (u[-1] + u[0] * u[0] + u[1]) / 3
+
+
+LABELS = np.array([0, 3, 2])
+CALLS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], Any]] = {
+    "einsum": (
+        lambda a, b: mdt.einsum("ij,jk->ik", a, b),
+        ((3, 4), (4, 5)),
+        lambda a, b: a @ b,
+    ),
+    "softmax": (lambda a: mdt.softmax(a, axis=1), ((3, 4),), lambda a: jax.nn.softmax(a, 1)),
+    "layer_norm": (
+        mdt.layer_norm,
+        ((3, 4), (4,), (4,)),
+        lambda a, w, b: jax.nn.standardize(a, epsilon=1e-5) * w + b,
+    ),
+    "max_pool": (lambda a: mdt.max_pool(a, (3, 3), stride=2, padding=1), ((2, 6, 6),), None),
+    "conv": (
+        lambda a, w: mdt.conv(a, w, padding=1, layout="NCHW,KCRS->NKPQ"),
+        ((1, 2, 5, 5), (3, 2, 3, 3)),
+        lambda a, w: jax.lax.conv(a, w, (1, 1), "SAME"),
+    ),
+    "cross_entropy": (
+        lambda a: mdt.cross_entropy(a, LABELS),
+        ((3, 4),),
+        lambda a: -jax.nn.log_softmax(a)[np.arange(3), LABELS].mean(),
+    ),
+    "stencil": (mean, ((7,),), None),
+    "filter": (lambda a: mdt.ndimage.gaussian_filter(a, 1.0), ((6, 6),), None),
+    "lazy": (lambda a: (mdt.lazy(a) * a + 1).sum(axis=0).evaluate(), ((3, 4),), None),
+    "plan": (
+        mdt.compile("ij,jk->ik", mdt.spec((3, 4), "f8"), mdt.spec((4, 5), "f8")),
+        ((3, 4), (4, 5)),
+        lambda a, b: a @ b,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_front_end_stands_in_programs(name: str) -> None:
+    call, shapes, due = CALLS[name]
+    given = [normal(*shape) for shape in shapes]
+    found = call(*given)
+    assert isinstance(found, jax.Array)
+    if due is not None:
+        np.testing.assert_allclose(found, due(*given), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(call)(*given), found, rtol=1e-12, atol=1e-13)
+    assert jax.eval_shape(call, *given).shape == found.shape
+    check_grads(call, given, order=2, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+    several = [jnp.stack([each, 2 * each]) for each in given]
+    batch = jax.vmap(call)(*several)
+    np.testing.assert_allclose(batch[1], call(*[2 * each for each in given]), rtol=1e-9)
+
+
+def test_derivatives_of_derivatives_in_both_modes() -> None:
+    a = normal(3, 4)
+
+    def energy(softmax: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x: (softmax(x, axis=1) ** 3).sum()
+
+    ours, due = energy(mdt.softmax), energy(jax.nn.softmax)
+    for transform in (
+        jax.hessian,
+        lambda f: jax.jacrev(jax.jacfwd(f)),
+        lambda f: jax.jit(jax.jacfwd(jax.grad(jax.checkpoint(f)))),
+    ):
+        np.testing.assert_allclose(transform(ours)(a), transform(due)(a), rtol=1e-8, atol=1e-10)
+
+
+def test_types_are_those_of_jax() -> None:
+    with jax.enable_x64(False):
+        a = jnp.ones((3, 4))
+        for call in (mdt.softmax, jax.jit(mdt.softmax)):
+            assert call(a).dtype == np.float32
+            assert call(a.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+        # Arrays of NumPy beside them have JAX's types.
+        for call in (mdt.einsum, jax.jit(mdt.einsum, static_argnums=0)):
+            assert call("ij,jk->ik", a, np.ones((4, 2))).dtype == np.float32
+
+
+def test_what_jax_cannot_follow_is_refused() -> None:
+    a, weights = normal(6, 6), normal(3, 3)
+    filtered = mdt.ndimage.correlate(a, weights)
+    np.testing.assert_allclose(
+        jax.jit(lambda x: mdt.ndimage.correlate(x, np.asarray(weights)))(a), filtered
+    )
+    with pytest.raises(GradientError, match="this call of correlate does more to arrays"):
+        jax.jit(mdt.ndimage.correlate)(a, weights)
+    with pytest.raises(IndexingError, match="label 9, where there are 4 classes"):
+        jax.grad(lambda x: mdt.cross_entropy(x, np.array([0, 1, 9])))(normal(3, 4))
+    with pytest.raises(DTypeError, match="no kernels compute with"):
+        mdt.softmax(jax.random.key(0))
+    with pytest.raises(DTypeError, match="no kernels compute with"):
+        jax.jit(mdt.softmax)(jax.random.key(0))
