@@ -28,38 +28,54 @@ class OutOfScope(Exception):  # noqa: N818 — no error
 
 def opchecks(torch: Any, device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """`torch.library.opcheck` of the operator, with texts of several calls."""
-    from mdtensor.api.frameworks.call_text import batched_text, call_text, pullback_text
-    from mdtensor.api.frameworks.front_end_texts import conv_text, reduce_text, scan_text
+    import mdtensor as mdt
+    from mdtensor.api.frameworks.call_text import Held, batched_text, held_call, pullback_text
     from mdtensor.api.frameworks.torch_operators import register
 
     def randn(*shape: int, dtype: Any = torch.float64) -> Any:
         grad = dtype.is_floating_point
         return torch.randn(shape, dtype=dtype, device=device, requires_grad=grad)
 
-    text = call_text("einsum", "ij,jk->ik", order="C")
+    kept: list[Held] = []
+
+    def text_of(function: Callable[..., Any], *given: Any, **options: Any) -> str:
+        placed = [mdt.spec(g, "f8") if isinstance(g, tuple) else g for g in given]
+        kept.append(held_call(function, *placed, **options))
+        return kept[-1].text
+
+    text = text_of(mdt.einsum, "ij,jk->ik", (3, 4), (4, 5))
     image, filters = randn(2, 3, 6, 7), randn(4, 3, 3, 2)
     a, b, c = randn(3, 4), randn(4, 5), randn(3, 5)
-    short = [randn(3, 4, dtype=torch.bfloat16), randn(4, 5, dtype=torch.bfloat16)]
-    options = {"stride": [1, 2], "padding": [1, 0], "layout": "NCHW,KCRS->NKPQ"}
+    options: dict[str, Any] = {
+        "stride": (1, 2),
+        "padding": (1, 0),
+        "layout": "NCHW,KCRS->NKPQ",
+    }
+    shapes = tuple(image.shape), tuple(filters.shape)
+    with_bias = text_of(mdt.conv, *shapes, bias=mdt.spec((4,), "f8"), **options)
     calls: dict[str, tuple[str, list[Any]]] = {
         "einsum ij,jk->ik": (text, [a, b]),
-        "einsum ij,jk,kl->il": (call_text("einsum", "ij,jk,kl->il"), [a, b, randn(5, 2)]),
-        "einsum h+r, r -> h": (call_text("einsum", "h+r, r -> h"), [randn(9), randn(3)]),
-        "einsum bfloat16": (text, short),
-        "conv": (conv_text(bias=True, transposed=False, **options), [image, filters, randn(4)]),
-        "conv without bias": (
-            conv_text(bias=False, transposed=False, **options),
-            [image, filters],
+        "einsum ij,jk,kl->il": (
+            text_of(mdt.einsum, "ij,jk,kl->il", (3, 4), (4, 5), (5, 2)),
+            [a, b, randn(5, 2)],
         ),
+        "einsum h+r, r -> h": (
+            text_of(mdt.einsum, "h+r, r -> h", (9,), (3,)),
+            [randn(9), randn(3)],
+        ),
+        "conv": (with_bias, [image, filters, randn(4)]),
+        "conv without bias": (text_of(mdt.conv, *shapes, **options), [image, filters]),
+        "softmax": (text_of(mdt.softmax, (3, 4)), [a]),
         "gradient": (pullback_text(text, 2, [0, 1], [0]), [a, b, c, c]),
         "batch": (batched_text(text, [True, False]), [randn(6, 3, 4), b]),
     }
     for combine in ("add", "mul", "max", "min", "logaddexp"):
-        calls[f"reduce {combine}"] = (reduce_text("ij->i", combine), [a])
-        scan = scan_text("ij->ij", "j", combine, exclusive=False, reverse=False)
+        calls[f"reduce {combine}"] = (text_of(mdt.reduce, "ij->i", (3, 4), combine=combine), [a])
+        scan = text_of(mdt.scan, "ij->ij", (3, 4), combine={"j": combine})
         calls[f"scan {combine}"] = (scan, [a])
     for combine in ("argmax", "argmin"):
-        calls[f"reduce {combine}"] = (reduce_text("ij->i", combine), [a.detach()])
+        reduced = text_of(mdt.reduce, "ij->i", (3, 4), combine=combine)
+        calls[f"reduce {combine}"] = (reduced, [a.detach()])
     for name, arguments in calls.items():
 
         def check(arguments: tuple[str, list[Any]] = arguments) -> Any:

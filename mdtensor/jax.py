@@ -1,29 +1,27 @@
-"""Operators of JAX that mdtensor computes, inside `jax.jit`, in the memory of XLA's buffers.
+"""mdtensor's functions of JAX's arrays, by JAX's rules for types and with its layouts.
 
-They have gradients of any order by `jax.grad` and `jax.vjp`, batches by `jax.vmap`, and shapes by
-`jax.eval_shape`. Without JAX, they raise ModuleNotFoundError. See docs/jax.md.
+All of mdtensor's functions take arrays of JAX and give such arrays, also in programs that are
+traced; those here bring operands to their common type first, as JAX's own functions do. Without
+JAX, they raise ModuleNotFoundError. See docs/jax.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from mdtensor.api.frameworks import jax_operators
-from mdtensor.api.frameworks.call_text import kept_text
-from mdtensor.api.frameworks.front_end_texts import (
-    conv_text,
-    einsum_text,
-    layout_of,
-    reduce_text,
-    scan_text,
-)
+from mdtensor.api.frameworks.image_layouts import layout_of
+from mdtensor.api.frameworks.jax_operators import of_one_type, shape_of
+from mdtensor.api.frontends.convolution import conv as mdtensor_conv
+from mdtensor.api.frontends.einsum.einsum import einsum as mdtensor_einsum
+from mdtensor.api.frontends.reduce import reduce as mdtensor_reduce
+from mdtensor.api.frontends.reduce import scan as mdtensor_scan
 from mdtensor.api.plans.plan import Plan
+from mdtensor.errors import ArgumentError, shown
 
 __all__ = ["conv", "einsum", "operator", "reduce", "scan"]
 
 Array = Any
-PerAxis = int | Sequence[int]
 
 
 def einsum(equation: str, *operands: Array) -> Array:
@@ -34,28 +32,30 @@ def einsum(equation: str, *operands: Array) -> Array:
     by JAX's rules, which is the result's. Raises what `mdtensor.einsum` raises, while the program
     is traced.
     """
-    return _one(einsum_text(equation), operands)
+    return mdtensor_einsum(equation, *of_one_type(operands), order="C")
 
 
-def reduce(subscripts: str, *operands: Array, combine: str = "add") -> Array:
+def reduce(subscripts: str, *operands: Array, combine: Any = "add") -> Array:
     """Combines the products of elements along the dims that the output lacks.
 
-    `combine` is the name of an operator: `add`, `mul`, `max`, `min`, `logaddexp` and the others of
-    `mdtensor.reduce`, whose strings these are. Raises what that raises.
+    `combine` and the strings are those of `mdtensor.reduce`. Raises what that raises.
     """
-    return _one(reduce_text(subscripts, combine), operands)
+    return mdtensor_reduce(subscripts, *of_one_type(operands), combine=combine)
 
 
 def scan(
     subscripts: str,
     *operands: Array,
     dim: str,
-    combine: str = "add",
+    combine: Any = "add",
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Array:
     """Combines every element along a dim with all elements before it, as `mdtensor.scan` does."""
-    return _one(scan_text(subscripts, dim, combine, exclusive, reverse), operands)
+    given = of_one_type(operands)
+    return mdtensor_scan(
+        subscripts, *given, combine={dim: combine}, exclusive=exclusive, reverse=reverse
+    )
 
 
 def conv(
@@ -63,13 +63,9 @@ def conv(
     flt: Array,
     bias: Array | None = None,
     *,
-    stride: PerAxis = 1,
-    padding: PerAxis | str | Sequence[Sequence[int]] = 0,
-    dilation: PerAxis = 1,
-    groups: int = 1,
     layout: str | None = None,
     transposed: bool = False,
-    output_padding: PerAxis = 0,
+    **options: Any,
 ) -> Array:
     """Convolves images with filters; options are those of `mdtensor.conv`.
 
@@ -78,41 +74,23 @@ def conv(
     has its axes in the order `CKRS`. `bias` holds one number for each filter. Raises ShapeError for
     images of another rank without a layout, and what `mdtensor.conv` raises.
     """
-    operands = (img, flt) if bias is None else (img, flt, bias)
-    text = conv_text(
-        bias=bias is not None,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        layout=layout_of(len(jax_operators.shape_of(img)), transposed)
-        if layout is None
-        else layout,
-        transposed=transposed,
-        output_padding=output_padding,
-    )
-    return _one(text, operands)
+    operands = of_one_type((img, flt) if bias is None else (img, flt, bias))
+    if layout is None:
+        layout = layout_of(len(shape_of(img)), transposed)
+    given = dict(zip(("bias",), operands[2:], strict=False))
+    return mdtensor_conv(*operands[:2], layout=layout, transposed=transposed, **given, **options)
 
 
 def operator(what: Plan | Callable[..., Any]) -> Callable[..., Any]:
-    """A plan, or a function of arrays that is one call of mdtensor, as a function of JAX's arrays.
+    """A plan, or a function of arrays that calls mdtensor, as a function of JAX's arrays.
 
-    A plan keeps the shapes and types that it was made for. What it returns is an array, or a tuple
-    of several. The function is kept as long as the process lives; make one operator of it, and use
-    that again. Raises ArgumentError for what is neither, and TranslationError when it is called,
-    where the call runs several computations.
+    Arrays of NumPy and numbers become JAX's first. Raises ArgumentError for what is no function.
     """
-    text = kept_text(what)
+    if not callable(what):
+        raise ArgumentError(f"{shown(what)} is no function", hint="a plan, or a function of arrays")
 
     def computed(*operands: Array) -> Any:
-        results = jax_operators.call(text, operands)
-        return results[0] if len(results) == 1 else tuple(results)
+        return what(*[of_one_type((each,))[0] for each in operands])
 
     computed.__name__ = getattr(what, "__name__", "plan")
     return computed
-
-
-def _one(text: str, operands: Sequence[Array]) -> Array:
-    """The one result of a call."""
-    (result,) = jax_operators.call(text, jax_operators.of_one_type(operands))
-    return result

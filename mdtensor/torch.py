@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor import torch_compile
-from mdtensor.api.frameworks.front_end_texts import layout_of
+from mdtensor.api.frameworks.image_layouts import layout_of
 from mdtensor.api.frameworks.torch_graphs import torch_backend
 from mdtensor.api.frameworks.torch_graphs.graph_report import GraphReport, measured
 from mdtensor.api.frontends.convolution import conv as mdtensor_conv

@@ -1,8 +1,8 @@
-"""Calls by a text, which a framework's graph keeps: of a front end, of a gradient, of a batch.
+"""Calls by a text, which a framework's graph keeps: of a computation, its gradient, its batch.
 
 A graph holds operators, their tensors, and plain values; so what an operator computes of arrays is
-said by a string. It is JSON: the name of a front end with its options, or a form around another
-text. Every text has a computation on arrays of given shapes, so gradients have gradients.
+said by a string. It is JSON: the name of a computation, or a form around another text. Every text
+has a computation on arrays of given layouts, so gradients have gradients.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,28 +19,16 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, staged
 from mdtensor.api.frameworks.batched import batched
 from mdtensor.api.frameworks.other_operands import with_layouts, without_operands
-from mdtensor.api.frontends.convolution import conv
-from mdtensor.api.frontends.einsum.einsum import einsum
-from mdtensor.api.frontends.reduce import reduce, scan
 from mdtensor.api.gradients.pullback import pullback
 from mdtensor.api.plans.bound_arguments import Arguments
 from mdtensor.api.plans.call_plan import CallPlan
-from mdtensor.api.plans.plan import Plan
 from mdtensor.bounded import Bounded
-from mdtensor.errors import ArgumentError, TranslationError, shown
+from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, kind_of
 
 Array = Any
 
 _MOST = 4096  # computations that are kept
-_FRONT_ENDS: Mapping[str, Callable[..., Any]] = {
-    "conv": conv,
-    "einsum": einsum,
-    "reduce": reduce,
-    "scan": scan,
-}
-# Functions and plans that have no text of their own, by their names.
-_kept: dict[str, Plan | Callable[..., Any]] = {}
 
 
 class Held:
@@ -64,35 +52,6 @@ _computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Computation](_MOST)
 _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
 
 
-def call_text(name: str, *given: str, bias: bool = False, **options: Any) -> str:
-    """The text of a call of a front end: strings before its arrays, options behind them.
-
-    With a `bias`, the last array is the option of that name.
-
-    >>> call_text("einsum", "ij,jk->ik")
-    '["einsum",["ij,jk->ik"],{},false]'
-    """
-    return _said(name, given, options, bias)
-
-
-def kept_text(function: Plan | Callable[..., Any]) -> str:
-    """The text of a call of a plan or of a function of arrays alone, which stays from now on.
-
-    Raises ArgumentError for what is neither.
-    """
-    if not callable(function):
-        raise ArgumentError(
-            f"{shown(function)} is no function", hint="a plan, or a function that makes one call"
-        )
-    for name, known in _kept.items():
-        if known is function:
-            return _said("kept", name)
-    # Of this process alone: a framework may keep graphs on disk.
-    name = uuid.uuid4().hex
-    _kept[name] = function
-    return _said("kept", name)
-
-
 def held_as_text(computation: Computation) -> Held:
     """What gives a computation a text; the same one for calls that follow each other."""
     found = _holders.get(id(computation))
@@ -102,23 +61,28 @@ def held_as_text(computation: Computation) -> Held:
     return found
 
 
-def held_by(text: str) -> Held | None:
-    """What has to be held for a text to have its meaning; None for one that is whole."""
-    *_, (form, name) = _forms(text)
-    return _held[name] if form == "computation" else None
+def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held:
+    """What gives a text to a call that is one computation on its operands, arrays or specs.
+
+    Raises what the call raises, and TranslationError for a call of several computations.
+    """
+    name = getattr(function, "__name__", "the function")
+    found = CallPlan(name, name, Arguments.of(function, given, options)).computation
+    if found is None:
+        raise TranslationError(f"a call of {name} is not one computation on its operands")
+    return held_as_text(found)
 
 
-@lru_cache(_MOST)
-def has_types(text: str) -> bool:
-    """Whether a text says the types of its operands, too, as that of a computation does."""
-    return _forms(text)[-1][0] == "computation"
+def held_by(text: str) -> Held:
+    """What has to be held for a text to have its meaning."""
+    *_, (_, name) = _forms(text)
+    return _held[name]
 
 
 @lru_cache(_MOST)
 def has_shapes(text: str) -> bool:
-    """Whether a text says the shapes of its operands, too; the extent of a batch it does not."""
-    forms = [form for form, _ in _forms(text)]
-    return forms[-1] == "computation" and "batched" not in forms
+    """Whether a text says the shapes of its operands; the extent of a batch it does not."""
+    return "batched" not in [form for form, _ in _forms(text)]
 
 
 def _forms(text: str) -> list[tuple[str, Any]]:
@@ -161,7 +125,9 @@ def run(text: str, *operands: Array, out: Any = None) -> Any:
     """The results of the call that a text says, on these arrays.
 
     >>> import numpy as np
-    >>> run(call_text("einsum", "i,i->"), np.arange(3.0), np.arange(3.0))
+    >>> from mdtensor.api.frontends.einsum.einsum import einsum
+    >>> held = held_call(einsum, "i,i->", np.arange(3.0), np.arange(3.0))
+    >>> run(held.text, np.arange(3.0), np.arange(3.0))
     np.float64(5.0)
     """
     return computation.call(
@@ -172,7 +138,7 @@ def run(text: str, *operands: Array, out: Any = None) -> Any:
 def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
     """The computation that a text says, on operands of these specs.
 
-    Raises what the front end raises, and TranslationError for a call of several computations.
+    Raises TranslationError for operands of other shapes or types.
     """
     found = _computations.get((text, specs))
     if found is None:
@@ -227,33 +193,7 @@ def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
         pairs = zip(specs, are_batched, strict=True)
         each = tuple(_element(spec) if is_batched else spec for spec, is_batched in pairs)
         return batched(computation_of(of, each), specs, are_batched)
-    if form == "computation":
-        return with_layouts(_held[rest[0]].computation, specs)
-    if form == "kept":
-        return _of_kept(_kept[rest[0]], specs)
-    given, options, has_bias = rest
-    named = {"bias": specs[-1]} if has_bias else {}
-    operands = specs[:-1] if has_bias else specs
-    return _planned(
-        form, Arguments.of(_FRONT_ENDS[form], (*given, *operands), {**options, **named})
-    )
-
-
-def _of_kept(function: Plan | Callable[..., Any], specs: tuple[TensorSpec, ...]) -> Computation:
-    if isinstance(function, CallPlan):
-        return _planned(function.label, function.arguments_of(specs))
-    name = getattr(function, "__name__", "the function")
-    return _planned(name, Arguments.of(function, specs, {}))
-
-
-def _planned(name: str, arguments: Arguments) -> Computation:
-    found = CallPlan(name, name, arguments).computation
-    if found is None:
-        raise TranslationError(
-            f"a call of {name} is not one computation on its operands",
-            hint="make an operator of each part: their gradients are found one by one",
-        )
-    return found
+    return with_layouts(_held[rest[0]].computation, specs)
 
 
 def _element(spec: TensorSpec) -> TensorSpec:

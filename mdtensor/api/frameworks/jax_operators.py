@@ -15,7 +15,6 @@ import numpy as np
 
 from mdtensor.api.frameworks.call_text import (
     batched_text,
-    has_types,
     pullback_text,
     reads_results,
     results_of,
@@ -36,32 +35,19 @@ _SHORT = "bfloat16"
 def call(text: str, operands: Sequence[Array]) -> list[Array]:
     """The results of a call on these arrays, in the program that is traced if there is one.
 
-    bfloat16 is computed in float32 and rounded once, unless the text says types. Raises
-    ArgumentError for what is no array, DTypeError for arrays that have no kernels, and what the
-    call raises.
+    Raises ArgumentError for what is no array, DTypeError for arrays that have no kernels, and what
+    the call raises.
     """
-    dtypes, jnp = dtypes_of(operands), _jax().numpy
-    if has_types(text):
-        return _bound(text, [jnp.asarray(operand) for operand in operands])
-    is_short = {dtype.name for dtype in dtypes if _is_real(dtype)} == {_SHORT}
-    given = [
-        jnp.asarray(operand, np.float32 if dtype.name == _SHORT else dtype)
-        for operand, dtype in zip(operands, dtypes, strict=True)
-    ]
-    results = _bound(text, given)
-    return [
-        each.astype(_SHORT) if is_short and each.dtype == np.float32 else each for each in results
-    ]
+    dtypes_of(operands)
+    return _bound(text, list(map(_jax().numpy.asarray, operands)))
 
 
 def of_one_type(operands: Sequence[Array]) -> list[Array]:
-    """Operands in their common type, by JAX's rules."""
+    """Operands as JAX's arrays of their common type, by JAX's rules."""
     dtypes_of(operands)
     jnp = _jax().numpy
-    if len(operands) < 2:
-        return list(operands)
-    common = jnp.result_type(*operands)
-    return [each if _dtype(each) == common else jnp.asarray(each, common) for each in operands]
+    common = jnp.result_type(*operands) if operands else None
+    return [jnp.asarray(each, common) for each in operands]
 
 
 def shape_of(operand: Array) -> tuple[int, ...]:

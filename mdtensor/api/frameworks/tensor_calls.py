@@ -7,23 +7,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-import numpy as np
-
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.dlpack import cupy_for
 from mdtensor.api.arrays.torch_tensors import memory_of, spec_of_tensor
-from mdtensor.api.frameworks.call_text import (
-    computation_of,
-    has_shapes,
-    has_types,
-    reads_results,
-    results_of,
-    run,
-)
+from mdtensor.api.frameworks.call_text import has_shapes, reads_results, results_of, run
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import DeviceError, DTypeError, GradientError, MdtensorError
-from mdtensor.specs import TensorSpec, is_short_float
+from mdtensor.errors import DeviceError, DTypeError, GradientError
+from mdtensor.specs import TensorSpec
 
 # A tensor of torch, or a type of its elements.
 Tensor = Any
@@ -34,13 +25,12 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """The shape and torch's type of each result, and whether kernels take bfloat16 as it is.
+    """The shape and torch's type of each result.
 
     `keeps` says whether the gradient by all operands looks at the results.
     """
 
     results: tuple[tuple[tuple[int, ...], DType], ...]
-    takes_short: bool
     keeps: bool
 
 
@@ -60,19 +50,11 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     given = [_plain(tensor.detach()) for tensor in tensors]
     due = _due(text, given)
     results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in due.results]
-    written = results
-    if not due.takes_short:
-        given = [tensor.float() if is_bfloat16(tensor) else tensor for tensor in given]
-        written = [each.float() if is_bfloat16(each) else each for each in results]
     if device.type == "cpu":
-        arrays = [memory_of(tensor) for tensor in given]
-        _run_into(text, arrays, [memory_of(each) for each in written])
+        _run_into(text, list(map(memory_of, given)), list(map(memory_of, results)))
     else:
         with _on_stream_of(torch, device, given[0]):
-            _run_into(text, given, written)
-    for result, computed in zip(results, written, strict=True):
-        if result is not computed:
-            result.copy_(computed)
+            _run_into(text, given, results)
     return results
 
 
@@ -87,25 +69,15 @@ def keeps_results(text: str, tensors: Sequence[Tensor]) -> bool:
 
 
 def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
-    is_exact = has_types(text)
     key: tuple[object, ...] = (text,)
     if not has_shapes(text):  # sizes may be symbols, which become numbers here
-        key = (
-            text,
-            *[(*map(int, t.shape), *map(int, t.stride()), t.dtype, t.is_cpu) for t in tensors],
-        )
+        key = text, *[tuple(map(int, tensor.shape)) for tensor in tensors]
     found = _results.get(key)
     if found is None:
         torch = importlib.import_module("torch")
-        floats = {t.dtype for t in tensors if t.dtype.is_floating_point}
-        is_short = floats == {torch.bfloat16} and not is_exact
-        specs = specs_of(text, tensors)
-        results = tuple(
-            (spec.shape, _torch_dtype(torch, spec.dtype, is_short=is_short))
-            for spec in results_of(text, specs)
-        )
-        takes_short = is_exact or (is_short and _takes_short(text, tensors))
-        found = _Due(results, takes_short, _keeps(text, specs))
+        specs = tuple([spec_of_tensor("a tensor", tensor) for tensor in tensors])
+        due = [(s.shape, getattr(torch, s.dtype.name)) for s in results_of(text, specs)]
+        found = _Due(tuple(due), _keeps(text, specs))
         _results.keep(key, found)
     return found
 
@@ -115,51 +87,6 @@ def _keeps(text: str, specs: tuple[TensorSpec, ...]) -> bool:
         return reads_results(text, specs)
     except GradientError:  # the gradient says so, if somebody asks for it
         return False
-
-
-def _takes_short(text: str, tensors: Sequence[Tensor]) -> bool:
-    """Whether a call on tensors of the processor rounds to bfloat16 nothing but its results."""
-    if not all(tensor.is_cpu for tensor in tensors):
-        return False
-    try:
-        found = computation_of(text, tuple([spec_of_tensor("a tensor", each) for each in tensors]))
-    except (MdtensorError, TypeError):  # no common type with others, or ml_dtypes is not there
-        return False
-    return not found.converted and not any(
-        map(is_short_float, (t.dtype for t in found.temporaries))
-    )
-
-
-def forget_results() -> None:
-    """Forgets types of results, which are those of the torch that was there."""
-    _results.clear()
-
-
-def specs_of(text: str, tensors: Sequence[Tensor]) -> tuple[TensorSpec, ...]:
-    """The specs of the tensors of a call as kernels see them.
-
-    bfloat16 is brought to float32 where the text says nothing of types.
-    """
-    specs = [spec_of_tensor("a tensor", each) for each in tensors]
-    if has_types(text):
-        return tuple(specs)
-    return tuple(
-        TensorSpec.of(spec.shape, np.float32)
-        if is_short_float(spec.dtype) and is_bfloat16(each)
-        else spec
-        for spec, each in zip(specs, tensors, strict=True)
-    )
-
-
-def is_bfloat16(tensor: Tensor) -> bool:
-    """Whether elements are of a type that NumPy lacks."""
-    return str(tensor.dtype) == "torch.bfloat16"
-
-
-def _torch_dtype(torch: Any, dtype: np.dtype, *, is_short: bool) -> DType:
-    if is_short and dtype == np.float32:
-        return torch.bfloat16
-    return getattr(torch, dtype.name)
 
 
 def _device_of(tensors: Sequence[Tensor]) -> Any:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks.call_text import call_text
-from mdtensor.api.frameworks.front_end_texts import reduce_text
+from mdtensor.api.frameworks.call_text import held_call
 from mdtensor.api.frameworks.torch_operators import register
 
 pytestmark = pytest.mark.gpu
@@ -89,11 +88,12 @@ def test_gradients_are_those_of_differences(torch: Any) -> None:
 
 def test_the_operator_is_what_torch_asks_for(torch: Any) -> None:
     a, b = randn(torch, 3, 4), randn(torch, 4, 2)
-    for text, operands in (
-        (call_text("einsum", "ij,jk->ik", order="C"), [a, b]),
-        (reduce_text("ij->i", "max"), [a]),
+    first, second = mdt.spec((3, 4), "f8"), mdt.spec((4, 2), "f8")
+    for held, operands in (
+        (held_call(mdt.einsum, "ij,jk->ik", first, second), [a, b]),
+        (held_call(mdt.reduce, "ij->i", first, combine="max"), [a]),
     ):
-        torch.library.opcheck(register().call.default, (text, operands))
+        torch.library.opcheck(register().call.default, (held.text, operands))
 
 
 def test_graphs_hold_calls(torch: Any) -> None:

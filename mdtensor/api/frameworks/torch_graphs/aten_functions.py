@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.frameworks.call_text import pullback_text, run
-from mdtensor.api.frameworks.front_end_texts import conv_text, layout_of
+from mdtensor.api.frameworks.call_text import held_call, pullback_text, run
+from mdtensor.api.frameworks.image_layouts import layout_of
 from mdtensor.api.frontends.axes.pooling import avg_pool, max_pool
 from mdtensor.api.frontends.convolution import conv
 from mdtensor.api.frontends.lazy.lazy import lazy
@@ -99,20 +99,23 @@ def _convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    text = conv_text(
-        bias=False,
-        stride=list(stride),
-        padding=list(padding),
-        dilation=list(dilation),
+    held = held_call(
+        conv,
+        img,
+        flt,
+        stride=tuple(stride),
+        padding=tuple(padding),
+        dilation=tuple(dilation),
         groups=groups,
         layout=layout_of(img.ndim, transposed),
         transposed=transposed,
-        output_padding=list(output_padding),
+        output_padding=tuple(output_padding),
     )
     found: list[Value | None] = [None, None, None]
     for n in range(2):
         if wanted[n]:
-            found[n] = run(pullback_text(text, 2, [n], [0], results=False), img, flt, grad)
+            back = pullback_text(held.text, 2, [n], [0], results=False)
+            found[n] = run(back, img, flt, grad)
     if wanted[2]:
         found[2] = lazy(grad).sum((0, *range(2, grad.ndim)))
     return tuple(found)
