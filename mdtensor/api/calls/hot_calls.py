@@ -1,13 +1,14 @@
 """Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
 
 It serves calls on NumPy's arrays that come to one kernel of the LLVM device without memory of its
-own, and whose result is small. Without it `python -m bench.small_calls` takes 2.5 times as long.
+own, and whose result is small. `python -m bench.small_calls` is what it is for.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType
@@ -18,6 +19,7 @@ import numpy as np
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.statistics import Tally
 from mdtensor.dataclass import dataclass
+from mdtensor.forks import keep_over_forks
 from mdtensor.specs import TensorSpec
 
 MISSED: Any = object()
@@ -59,6 +61,10 @@ class HotCalls:
     def __init__(self) -> None:
         self._guards: Any = None
         self._counts: deque[tuple[Tally, Callable[[], int]]] = deque()
+        self._lock = (
+            threading.RLock()
+        )  # that entries stay as long as the built-in function finds them
+        keep_over_forks(self._lock)
 
     def add(
         self, args: Sequence[Any], options: Mapping[str, Any], launch: Any, generation: int
@@ -79,6 +85,18 @@ class HotCalls:
             out, spec = len(arrays) - 1, TensorSpec.of((), np.bool_)
         elif "out" in options and options["out"] is not None:
             return None
+        with self._lock:
+            return self._added(args, options, hot, spec, out, generation)
+
+    def _added(
+        self,
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+        hot: HotLaunch,
+        spec: TensorSpec,
+        out: int,
+        generation: int,
+    ) -> Any:
         module = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
         if self._guards is None:
             if not module.is_possible():
@@ -90,7 +108,7 @@ class HotCalls:
         waits = bool(numbers) and numbers.is_waited_for
         left = {"left": numbers.last} if waits else {}
         arguments = (*args, *options.values())
-        call = module.GuardedCall(arguments, tuple(given), hot.run, spec, out, **left)
+        call = module.GuardedCall(arguments, tuple(options), hot.run, spec, out, **left)
         count = functools.partial(module.counted_by, self._guards.add(call))
         hot.tally.elsewhere.append(count)
         if waits:
@@ -104,10 +122,11 @@ class HotCalls:
 
     def clear(self) -> None:
         """Forgets the calls; better kernels may exist."""
-        if self._guards is not None:
-            self._guards.clear()
-        while self._counts:
-            self._drop_oldest()
+        with self._lock:
+            if self._guards is not None:
+                self._guards.clear()
+            while self._counts:
+                self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         tally, count = self._counts.popleft()

@@ -73,6 +73,8 @@ class ForeignCall(ABC):
 
     def _plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
         """Has the library run a computation; gives placeholders for its results."""
+        if out is not None:  # an array of the library that would be written
+            raise self.refused()
         given = list(map(self._operand, operands))
         self._read.update(map(id, given))
         results = self._around.run(self.computed, planned, given)

@@ -45,7 +45,8 @@ class GuardedCall:
 class GuardedCalls:
     """The built-in function `call`, and what it knows; `missed` is what it gives for other calls.
 
-    Where the list `watchers` has an element, it knows no call.
+    Where the list `watchers` has an element, it knows no call. One thread at a time may change
+    what it knows; any may call.
     """
 
     def __init__(self, native: NativeLaunch, watchers: list[Any], missed: object) -> None:
@@ -55,7 +56,7 @@ class GuardedCalls:
         table = np.array([*words, *[0] * MOST], np.int64).view(LaunchRecord)
         table.keeps = (watchers, missed, native)
         self._table, self._first = table, len(words)
-        self._entries: list[LaunchRecord | None] = [None] * MOST
+        self._entries: list[LaunchRecord] = []  # those of the table, at least
         self._next = 0
         self.call = native.guarded(table)
 
@@ -64,14 +65,17 @@ class GuardedCalls:
         entry = _entry_of(call)
         place = self._next
         self._next = (place + 1) % MOST
+        # Whatever interrupts this, the table has no place of an entry that nobody holds.
+        self._entries.append(entry)
         self._table[self._first + place] = entry.ctypes.data
-        self._entries[place] = entry  # the one before stayed until no call finds it
+        places = {*self._table[self._first :].tolist()}
+        self._entries = [each for each in self._entries if each.ctypes.data in places]
         return entry
 
     def clear(self) -> None:
         """Forgets all calls."""
         self._table[self._first :] = 0
-        self._entries = [None] * MOST
+        self._entries = []
 
 
 def counted_by(entry: np.ndarray) -> int:
@@ -105,7 +109,6 @@ def _entry_of(call: GuardedCall) -> LaunchRecord:
         else:
             keeps.append(argument)
             items += [_STRING if type(argument) is str else _SAME, id(argument)]
-    axes = len(result.shape)
     words = [positional, len(call.names), call.left, 0, id(call.launch.__self__), dtype]
     words += [int(not axes), axes, call.out, operands, _DIMS + axes, 0, *result.shape, *items]
     entry = np.array(words, np.int64).view(LaunchRecord)

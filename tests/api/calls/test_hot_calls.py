@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -131,3 +132,22 @@ def test_a_frequent_shape_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2000):
         product(a, b)
     assert True in asked
+
+
+def test_threads_make_first_calls_of_one_front_end() -> None:
+    shapes = [(n, n + 1) for n in range(2, 42)]
+    wrong: list[tuple[int, int]] = []
+
+    def calls() -> None:
+        for _ in range(4):
+            for m, n in shapes:
+                if mdt.einsum("ij,ij->", np.ones((m, n)), np.ones((m, n))) != m * n:
+                    wrong.append((m, n))
+            invalidation.clear()
+
+    threads = [threading.Thread(target=calls) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

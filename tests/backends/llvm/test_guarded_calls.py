@@ -193,6 +193,15 @@ def test_references_are_given_back(guards: GuardedCalls) -> None:
     assert kept() is None
 
 
+def test_an_entry_stays_as_long_as_the_table_has_it(guards: GuardedCalls) -> None:
+    for number in range(3 * MOST):
+        add(guards, str(number), A, B)
+        if number % 7 == 0:
+            guards.clear()
+        places = {entry.ctypes.data for entry in guards._entries}
+        assert places == {*guards._table[guards._first :].tolist()} - {0}
+
+
 def test_threads_call_while_entries_come_and_go(guards: GuardedCalls) -> None:
     wrong: list[object] = []
 
