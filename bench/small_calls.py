@@ -221,7 +221,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.small_calls", description=__doc__)
     parser.add_argument("--only", default="", help="a part of the names of cases")
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument(
+        "--by-python", action="store_true", help="without the built-in function of hot calls"
+    )
     options = parser.parse_args(arguments)
+    if options.by_python:
+        guarded: Any = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
+        guarded.is_possible = lambda: False
     pipeline: Any = importlib.import_module("mdtensor.api.engine.registry")
     torch: Any = importlib.import_module("torch")
     target = pipeline.engine_for().target

@@ -25,6 +25,8 @@ OF_CUPY = (
     "may_share_memory",
     "order_of",
     "current_stream",
+    "on_stream",
+    "allocating",
     "array_at",
 )
 

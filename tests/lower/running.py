@@ -28,7 +28,7 @@ def device():
     return found
 
 
-def guarded_scratch(on, nbytes: int):
+def guarded_scratch(on, nbytes: int, **_):
     """Scratch memory that ends where the accessible memory ends, and holds NaN at first."""
     memory = guarded(nbytes)
     memory[:] = 0xFF

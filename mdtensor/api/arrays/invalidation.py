@@ -10,10 +10,12 @@ import functools
 import itertools
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
+from mdtensor.backends.cuda.cuda_stream import stream_at
 
 Array = Any
 _IN_C_ORDER = "_c_contiguous"
@@ -40,6 +42,19 @@ def device_at(address: int) -> int | None:
 def current_stream() -> int:
     """CUDA's handle of CuPy's current stream; replaced when CuPy is there."""
     return 0
+
+
+def on_stream(stream: int, /) -> Any:
+    """A context whose calls are on a stream of CUDA's handle; replaced when CuPy is there."""
+    raise NotImplementedError
+
+
+def allocating(allocate: Callable[[int], tuple[int, object]], /) -> Any:
+    """A context whose memory of CuPy's is what a function of bytes gives: an address and its owner.
+
+    Replaced when CuPy is there.
+    """
+    raise NotImplementedError
 
 
 def array_at(
@@ -148,17 +163,28 @@ def generation() -> int:
 def knows_cupy(cupy: Any) -> None:
     """Enables call caches for CuPy's arrays; keys then end with the current device."""
     global cupy_array, current_device, use_device, device_at, may_share_memory, order_of
-    global current_stream, array_at
+    global current_stream, on_stream, allocating, array_at
     runtime = cupy.cuda.runtime
     current_device, use_device = runtime.getDevice, runtime.setDevice
     device_at = lambda address: runtime.pointerGetAttributes(address).device  # noqa: E731
     cupy_array = cupy.ndarray
     stream_of = cupy.cuda.get_current_stream
     current_stream = lambda: stream_of().ptr  # noqa: E731
+    on_stream = functools.partial(stream_at, cupy)
+    allocating = functools.partial(_allocating, cupy)
     array_at = functools.partial(_array_at, cupy)
     may_share_memory = cupy.may_share_memory
     if hasattr(cupy.ndarray, _IN_C_ORDER):
         order_of = operator.attrgetter(_IN_C_ORDER)
+
+
+def _allocating(cupy: Any, allocate: Callable[[int], tuple[int, object]]) -> Any:
+    def memory(nbytes: int) -> Any:
+        place, owner = allocate(nbytes)
+        unowned = cupy.cuda.UnownedMemory(place, nbytes, owner, current_device())
+        return cupy.cuda.MemoryPointer(unowned, 0)
+
+    return cupy.cuda.using_allocator(memory)
 
 
 def _array_at(

@@ -6,8 +6,10 @@ tensors are takes the way of any other library's (see `dlpack`).
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import field
 from typing import Any
 
@@ -15,10 +17,13 @@ import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.dlpack import cupy_for, shared
+from mdtensor.backends.cuda.cuda_stream import beside_captures
+from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError
+from mdtensor.scoped import scoped
 from mdtensor.specs import TensorSpec
 
 Array = Any
@@ -29,6 +34,7 @@ _classes = Bounded[type, bool](256)
 _on_cuda = Bounded[tuple[object, ...], Array](1024)
 _dtypes: dict[object, np.dtype] = {}
 _numpys: dict[object, bool] = {}
+_within = ContextVar("within", default=False)  # whether a call has torch's stream and memory
 _BFLOAT16 = "torch.bfloat16"
 _MOST_TAKEN = 64  # elements of tuples and lists that are looked through
 
@@ -66,6 +72,16 @@ class Taken:
         return as_tensor(result) if given is None else given
 
 
+def as_given(result: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """A result as the tensor `out` of a call, or as a new one, if there are tensors in the call."""
+    if not tensors_in((*args, *options.values())):
+        return result
+    if (out := options.get("out")) is not None:
+        return out
+    several: Any = result
+    return tuple(map(as_tensor, several)) if type(result) is tuple else as_tensor(result)
+
+
 def as_tensor(result: Any) -> Any:
     """A tensor in the memory of an array of NumPy or CuPy, or of a number of NumPy's.
 
@@ -91,35 +107,91 @@ def as_tensor(result: Any) -> Any:
     return torch.from_dlpack(result.__dlpack__(stream=-1) if is_here else result)
 
 
+def maker_of(spec: TensorSpec, like: Any) -> Callable[[], Any]:
+    """What makes tensors with the shape and the type of a spec, in C order, where one lies."""
+    torch = sys.modules["torch"]
+    dtype = getattr(torch, spec.dtype.name)
+    shape, strides = spec.shape, TensorSpec.of(spec.shape, spec.dtype).strides
+    # What torch's own compiler calls, in half the time of the public function.
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    make = getattr(guards, "_empty_strided_cpu", None) if like.is_cpu else None
+    if make is not None:
+        return functools.partial(make, shape, strides, dtype)
+    return functools.partial(torch.empty_strided, shape, strides, dtype=dtype, device=like.device)
+
+
+def exchange_of(tensor: Any, on_cuda: bool) -> ArrayExchange | None:
+    """What describes tensors like one where it lies; None where that is not all there is to them.
+
+    Nor where it is not on a CUDA device as is asked for, or on the processor.
+    """
+    found = _exchange_of(_type_of(tensor))
+    lies_there = tensor.is_cuda if on_cuda else tensor.is_cpu
+    return None if found is None or not lies_there or tensor.is_complex() else found
+
+
+@functools.lru_cache(256)
+def _exchange_of(kind: type) -> ArrayExchange | None:
+    """What describes tensors of a class; None for classes that others made of torch's."""
+    torch = sys.modules["torch"]
+    forward = getattr(torch.autograd, "forward_ad", None)
+    if kind not in (torch.Tensor, torch.nn.Parameter) or not hasattr(forward, "_current_level"):
+        return None
+    no_level = -1
+    wanted = "requires_grad", torch.is_grad_enabled, "is_neg", forward, "_current_level", no_level
+    return ArrayExchange.of(kind, wanted)
+
+
 class FollowedError(Exception):
     """Among the arguments of a call are tensors that torch follows: `is_followed`."""
 
 
 def is_followed(tensor: Any) -> bool:
     """Whether torch is to know of what is computed: for a gradient, a batch, or a graph."""
-    return is_wrapped(tensor) or (tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+    wants = tensor.requires_grad and sys.modules["torch"].is_grad_enabled()
+    return wants or is_wrapped(tensor) or has_tangent(tensor)
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Whether a tensor brings its derivative along, in torch's forward mode."""
+    forward: Any = getattr(sys.modules["torch"].autograd, "forward_ad", None)
+    return (
+        getattr(forward, "_current_level", -1) >= 0
+        and forward.unpack_dual(tensor).tangent is not None
+    )
 
 
 def is_wrapped(tensor: Any) -> bool:
     """Whether elements of a tensor are elsewhere: in those of a batch, or nowhere in a graph."""
-    functorch = getattr(sys.modules["torch"]._C, "_functorch", None)
-    return (
-        in_graph(tensor)
-        or is_legacy_batched(tensor)
-        or (functorch is not None and functorch.is_functorch_wrapped_tensor(tensor))
-    )
+    if in_graph(tensor):
+        return True
+    legacy, wrapped = _functorch(sys.modules["torch"])
+    return legacy(tensor) or wrapped(tensor)
 
 
 def is_legacy_batched(tensor: Any) -> bool:
     """Whether a tensor is a batch of torch's first vmap, by which some of its gradients go."""
-    functorch = getattr(sys.modules["torch"]._C, "_functorch", None)
-    return functorch is not None and functorch.is_legacy_batchedtensor(tensor)
+    return _functorch(sys.modules["torch"])[0](tensor)
+
+
+@functools.lru_cache(1)
+def _functorch(torch: Any) -> tuple[Callable[[Any], bool], Callable[[Any], bool]]:
+    """What asks torch whether a tensor is a batch of its first vmap, and one of `torch.func`."""
+    functorch = getattr(torch._C, "_functorch", None)
+    if functorch is None:
+        return (lambda _: False), (lambda _: False)
+    return functorch.is_legacy_batchedtensor, functorch.is_functorch_wrapped_tensor
 
 
 def in_graph(tensor: Any) -> bool:
     """Whether a tensor has a class that sees what is done to it, as those do that are traced."""
+    return _sees_operators(_type_of(tensor))
+
+
+@functools.lru_cache(256)
+def _sees_operators(kind: type) -> bool:
     plain = getattr(sys.modules["torch"].Tensor, "__torch_dispatch__", None)
-    given = getattr(_type_of(tensor), "__torch_dispatch__", plain)
+    given = getattr(kind, "__torch_dispatch__", plain)
     return getattr(given, "__func__", given) is not getattr(plain, "__func__", plain)
 
 
@@ -129,6 +201,9 @@ def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = Fals
     Arrays of CuPy own the memory only if they are to be `owned`: others may be launched on, and
     must not be kept. Raises FollowedError for tensors that torch follows.
     """
+    for value in (*args, *options.values()):
+        if is_tensor(value) and value.requires_grad and is_followed(value):
+            raise FollowedError
     found = Taken([], {})
     of_cuda = _owned_array if owned else _cuda_array
     try:
@@ -137,7 +212,9 @@ def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = Fals
         for name, value in options.items():
             found.options[name] = _part(value, found, of_cuda)
     except (DTypeError, RuntimeError, TypeError, _NotPlainError):
-        if any(map(is_followed, tensors_in((*args, *options.values())))):
+        tensors = tensors_in((*args, *options.values()))
+        invalidation.has_tensors |= bool(tensors)
+        if any(map(is_followed, tensors)):
             raise FollowedError from None
         return None
     if not found.tensors:
@@ -159,7 +236,7 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
         return kind([_part(each, found, of_cuda) for each in several])  # pyright: ignore
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
-    if value.requires_grad:
+    if value.requires_grad or has_tangent(value):
         if is_followed(value):
             raise _NotPlainError
         return _part(value.detach(), found, of_cuda)
@@ -230,8 +307,44 @@ def _cuda_array(tensor: Any) -> Array:
 
 def _is_on_stream(device: int) -> bool:
     """Whether torch's current stream of a device is CuPy's, so that nobody waits for another."""
+    return _stream_of(device) == invalidation.current_stream()
+
+
+def _stream_of(device: int) -> int | None:
+    """CUDA's handle of torch's current stream of a device."""
     raw: Any = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
-    return raw is not None and raw(device) == invalidation.current_stream()
+    return None if raw is None else raw(device)
+
+
+def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | None:
+    """Torch's stream of a call on CUDA tensors; None for others, and where `in_torch` runs it."""
+    if invalidation.cupy_array is None or _within.get():
+        return None
+    device = invalidation.current_device()
+    for tensor in tensors_in((*args, *options.values())):
+        if tensor.is_cuda and tensor.get_device() == device:
+            return _stream_of(device)
+    return None
+
+
+def in_torch(stream: int, function: Callable[..., Any], *given: Any) -> Any:
+    """Calls a function whose kernels are on a stream of torch's, in memory of torch's.
+
+    Graphs of torch's keep what is taken there.
+    """
+    with (
+        invalidation.on_stream(stream),
+        invalidation.allocating(_allocated),
+        beside_captures(),
+    ):
+        return scoped([(_within, True)], function, *given)
+
+
+def _allocated(nbytes: int) -> tuple[int, object]:
+    """An address in memory of torch's on the current device, and the tensor that has it."""
+    torch = sys.modules["torch"]
+    owner = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+    return owner.data_ptr(), owner
 
 
 def dtype_of(dtype: object) -> np.dtype:

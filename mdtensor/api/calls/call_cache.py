@@ -23,7 +23,13 @@ from mdtensor import torch_compile
 from mdtensor.api.arrays import device_scope, invalidation
 from mdtensor.api.arrays.jax_arrays import is_jax_array
 from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
-from mdtensor.api.arrays.torch_tensors import FollowedError, taken
+from mdtensor.api.arrays.torch_tensors import (
+    FollowedError,
+    as_given,
+    in_torch,
+    stream_of_call,
+    taken,
+)
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -155,13 +161,15 @@ def recalled(
     numbers: bool = False,
     at_once: AtOnce | None = None,
     front_end: str = "",
+    by_layout: bool = False,
 ) -> Callable[P, Any]:
     """A function of arrays and options, with a cache of its calls.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
     `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
-    Traces call it `front_end`, by default as the function is called.
+    Traces call it `front_end`, by default as the function is called. `by_layout` says that what a
+    call runs follows from the layouts of its arrays, also of those that no kernel reads.
     """
     whole: Callable[..., Any] = function
     name = front_end or function.__name__
@@ -240,17 +248,23 @@ def recalled(
 
     def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
+        if (stream := stream_of_call(args, options)) is not None:
+            return in_torch(stream, on_tensors, args, options)
         try:
             given = taken(args, options)
         except FollowedError:
             calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
             return calls.called(whole, args, options, described)
-        if given is not None and given.on_cuda:
-            launch, arrays = None, []
+        if given is not None:
+            key, arrays, launch, generation = (), [], None, invalidation.generation()
             with suppress(NotPlainError, TypeError, RecursionError):  # beside the tensors
                 key, arrays = described(given.args, given.options)
                 launch = known_get(key)
             if launch is not None and not (_active and _is_seen()):
+                like_this = (*key, *map(type, (*args, *options.values())))
+                if like_this not in known:
+                    guarded(args, options, launch, generation)
+                    _keep(known, like_this, launch, generation)
                 result = launch(*arrays)
                 if result is OUT:
                     return options["out"]
@@ -320,7 +334,8 @@ def recalled(
                 if module := collection_of(argument):
                     calls = importlib.import_module(module)
                     return calls.called(called, args, options, described)
-            return device_scope.called_there(whole, args, options)
+            result = device_scope.called_there(whole, args, options)
+            return as_given(result, args, options) if invalidation.has_tensors else result
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)
         if launch is not None:
@@ -342,7 +357,7 @@ def recalled(
             if launch is not None:
                 with stage("run"):
                     return launch(*arrays)
-        return _in_full(whole, known, described, guarded, args, options)
+        return _in_full(whole, known, described, guarded, args, options, by_layout=by_layout)
 
     torch_compile.in_graphs(called)
     return cast("Callable[P, Any]", called)
@@ -469,6 +484,8 @@ def _in_full(
     guarded: Callable[[Sequence[Any], Mapping[str, Any], Launch, int], None],
     args: tuple[Any, ...],
     options: Mapping[str, Any],
+    *,
+    by_layout: bool,
 ) -> Any:
     """A call past the cache; the next one with its key is cached, if it can be."""
     args, options, originals = _told_apart(args, options)
@@ -478,7 +495,7 @@ def _in_full(
     result = scoped([*noting(notes), (TRACED, None)], whole, *args, **options)
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
-        found = launch_of(noted, arrays, result, options.get("out"))
+        found = launch_of(noted, arrays, result, options.get("out"), by_layout=by_layout)
         if found is not None:
             _keep_by_content(known, key, *found, arrays, generation)
             launch, contents = found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
 from mdtensor.dataclass import dataclass
 
@@ -44,12 +45,13 @@ class Noted:
 
 
 def launch_of(
-    noted: Noted, given: Sequence[Any], returned: Any, out: Any
+    noted: Noted, given: Sequence[Any], returned: Any, out: Any, *, by_layout: bool = False
 ) -> tuple[Launch, tuple[int, ...]] | None:
     """The launch that repeats a recorded call, and the numbers of arrays that it depends on.
 
     These are those that the call was given and did not hand to kernels: they count by what they
-    contain. None where the call did more than run kernels, or where these are large.
+    contain, but where calls look at layouts alone. None where the call did more than run kernels,
+    or where these are large.
     """
     numbers = {id(array): number for number, array in enumerate(given)}
     reads = [numbers.get(id(operand)) for operand in noted.operands]
@@ -60,6 +62,8 @@ def launch_of(
         return None
     launch = telling(_direct(noted, given, order, targets, returned, out), noted.served_by)
     others = tuple(sorted({*range(len(given))}.difference(order, targets)))
+    if by_layout:
+        others = ()
     if launch is None or (others and not _is_small([given[n] for n in others])):
         return None
     return launch, others
@@ -84,7 +88,13 @@ def _direct(
     new, constants = noted.new, noted.constants
     if list(order) == list(range(len(given))) and not constants and not scalars:
         return new
-    return lambda *arrays: new(*_operands(arrays, order, scalars), *constants)
+
+    def launch(*arrays: Array) -> Any:
+        return new(*_operands(arrays, order, scalars), *constants)
+
+    if not constants and not scalars:
+        launch.hot = reordered(getattr(new, "hot", None), order)  # pyright: ignore
+    return launch
 
 
 def _into_given(
@@ -115,6 +125,7 @@ def _into_given(
             into(*arrays)
             return target
 
+        launch_into_on_device.hot = getattr(into, "hot", None)  # pyright: ignore
         return launch_into_on_device
 
     if is_typical and type(out) is _ndarray:

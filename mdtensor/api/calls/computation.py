@@ -85,9 +85,14 @@ class Computation:
     @property
     def is_single(self) -> bool:
         """Whether one program on the operands and the one result is all there is to run."""
-        slots = [(*step.operands, *step.results) for step in self.steps]
-        is_whole = slots == [tuple(range(self.operands + 1))] and len(self.results) == 1
-        return is_whole and not self.converted and all(fill is None for fill in self.fills)
+        return self.is_one_program and self.steps[0].operands == tuple(range(self.operands))
+
+    @property
+    def is_one_program(self) -> bool:
+        """Whether one program on some of the operands and the one result is all there is to run."""
+        is_whole = [step.results for step in self.steps] == [(self.operands,)]
+        has_more = len(self.results) > 1 or self.temporaries or self.converted
+        return is_whole and not has_more and all(fill is None for fill in self.fills)
 
 
 def single(md_hom: MDHom) -> Computation:
@@ -372,7 +377,7 @@ def _ready_with(
         None if whole is None else whole.program.launcher(),
         counted,
         computation.converted,
-        is_single=computation.is_single,
+        is_one_program=computation.is_one_program,
         engine=lambda: _engine_of(served_by),
     )
     if steps:

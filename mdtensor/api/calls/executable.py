@@ -24,9 +24,10 @@ class Ready:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
-    shares memory with another array. `is_single` says that one program is all there is to
-    run. `whole` runs all steps of a call of several at once, where that is known; else `counted`
-    takes what runs them one by one, and whether the calling thread does that `alone`. `converted`
+    shares memory with another array. `is_one_program` says that one program on some of the operands
+    is all there is to run. `whole` runs all steps of a call of several at once, where that is
+    known; else `counted` takes what runs them one by one, and whether the calling thread does that
+    `alone`. `converted`
     are operands that are copied to another type first. `engine` names what computes the steps, for
     the statistics, once their programs are chosen.
     """
@@ -45,14 +46,14 @@ class Ready:
         counted: Callable[..., Run] | None = None,
         converted: Conversions = (),
         *,
-        is_single: bool = False,
+        is_one_program: bool = False,
         engine: Callable[[], str] = lambda: statistics.GENERATED,
     ) -> None:
         operands = chain.operands
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
         self.results = tuple(results)
         makers = [made(spec) for spec in results]
-        run = launch(chain.steps[0]) if is_single else None
+        run = _of_some(launch(chain.steps[0]), chain) if is_one_program else None
         if whole is not None:
             every = Launch(whole, None, tuple(range(operands + len(results))))
             run = _in_steps((every,), (), filled) if filled else whole
@@ -78,6 +79,20 @@ class Ready:
             self.new = single_launch(run, makers[0], tally, operands, results[0])
             if xp is np and not results[0].shape:
                 self.new = scalar_result(self.new)
+
+
+def _of_some(run: Run, chain: Chain) -> Run:
+    """A launch of the one step of a chain, as a function of all operands and the result."""
+    slots = (*chain.steps[0].operands, chain.operands)
+    if slots == tuple(range(chain.operands + 1)):
+        return run
+    choose = Launch(run, None, slots).arrays
+
+    def of_some(*arrays: Array) -> None:
+        run(*choose(arrays))
+
+    of_some.chosen = run, slots[:-1]  # pyright: ignore[reportFunctionMemberAccess]
+    return of_some
 
 
 def as_converted(operands: Sequence[Array], conversions: Conversions) -> list[Array]:

@@ -1,7 +1,8 @@
 """Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
 
-It serves calls on NumPy's arrays that come to one kernel of the LLVM device without memory of its
-own, and whose result is small. `python -m bench.small_calls` is what it is for.
+It serves calls that come to one program: of the LLVM device, without memory of its own and with a
+small result, on arrays of NumPy and tensors of torch; and of CUDA, on tensors of torch.
+`python -m bench.small_calls` and `python -m bench.torch_calls` are what it is for.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import importlib
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.torch_tensors import exchange_of, maker_of, tensors_in
 from mdtensor.api.calls.statistics import Tally
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
@@ -32,27 +35,44 @@ _LONGEST = 8  # elements of tuples among arguments
 
 @dataclass(frozen=True, slots=True)
 class HotLaunch:
-    """A launch by a built-in function, into a new array of a `result` or into one that is given.
+    """A launch that takes no checks, into a new array of a `result` or into one that is given.
 
-    `numbers` are those of its launches, where somebody may wait for one.
+    `run` is a built-in function of NumPy's arrays, or one of a CUDA stream and addresses; it takes
+    the arrays of a call that are in `order`, or all. `numbers` are those of its launches, where
+    somebody may wait for one.
     """
 
-    run: BuiltinFunctionType
+    run: Callable[..., Any]
     tally: Tally
     result: TensorSpec | None = None
     numbers: Any = None
+    order: tuple[int, ...] | None = None
+
+
+def reordered(hot: HotLaunch | None, order: Sequence[int]) -> HotLaunch | None:
+    """The launch for calls whose arrays of these numbers are its operands, each of them once."""
+    if hot is None or len({*order}) != len(order):
+        return None
+    return replace(hot, order=tuple([order[n] for n in hot.order or range(len(order))]))
 
 
 def hot_launch(
     run: Any, tally: Tally, result: TensorSpec | None = None, make: Any = None
 ) -> HotLaunch | None:
     """A launch as a hot one; None where Python has a part in it, or makes the result."""
-    if make is not None and not (type(make) is functools.partial and make.func is np.empty):
+    run, order = getattr(run, "chosen", (run, None))
+    if order is not None and len({*order}) != len(order):
         return None
     native = getattr(run, "counted", run)
-    if type(native) is not BuiltinFunctionType or not hasattr(native.__self__, "keeps"):
-        return None
-    return HotLaunch(native, tally, result, getattr(run, "numbers", None))
+    if (at := getattr(native, "at", None)) is not None:
+        is_made = result is None or result.is_contiguous
+    else:
+        at, of = native, getattr(native, "__self__", None)
+        if type(native) is not BuiltinFunctionType or not hasattr(of, "keeps"):
+            return None
+        is_made = make is None or (type(make) is functools.partial and make.func is np.empty)
+    numbers = getattr(run, "numbers", None)
+    return HotLaunch(at, tally, result, numbers, order) if is_made else None
 
 
 class HotCalls:
@@ -74,46 +94,57 @@ class HotCalls:
         None where there is none.
         """
         hot: HotLaunch | None = getattr(launch, "hot", None)
-        if hot is None or not all(map(_is_known_by_identity, (*args, *options.values()))):
+        arguments, names = (*args, *options.values()), tuple(options)
+        if hot is None:
             return None
-        given = list(options)
-        arrays = [type(each) is np.ndarray for each in (*args, *options.values())]
-        out, spec = -1, hot.result
+        tensors = tensors_in(arguments, depth=0) if invalidation.has_tensors else []
+        exchanges: dict[Any, Any] = {
+            type(each): exchange_of(each, _is_on_cuda(hot)) for each in tensors
+        }
+        if None in exchanges.values() or not all(
+            type(each) in exchanges or _is_known_by_identity(each) for each in arguments
+        ):
+            return None
+        if _is_on_cuda(hot) and any(type(each) is np.ndarray for each in arguments):
+            return None
+        out, spec, make = -1, hot.result, None
         if spec is None:
-            if given[-1:] != ["out"]:
+            if names[-1:] != ("out",):
                 return None
-            out, spec = len(arrays) - 1, TensorSpec.of((), np.bool_)
-        elif "out" in options and options["out"] is not None:
+            out, spec = len(arguments) - 1, TensorSpec.of((), np.bool_)
+        elif options.get("out") is not None:
             return None
-        with self._lock:
-            return self._added(args, options, hot, spec, out, generation)
-
-    def _added(
-        self,
-        args: Sequence[Any],
-        options: Mapping[str, Any],
-        hot: HotLaunch,
-        spec: TensorSpec,
-        out: int,
-        generation: int,
-    ) -> Any:
+        elif tensors:
+            make = maker_of(spec, tensors[0])
         module = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
+        if not module.is_possible():
+            return None
+        waited = hot.numbers if hot.numbers and hot.numbers.is_waited_for else None
+        more = {"left": waited.last} if waited else {}
+        call = module.GuardedCall(
+            arguments,
+            names,
+            hot.run,
+            spec,
+            out,
+            make=make,
+            exchanges=exchanges,
+            order=hot.order,
+            **more,
+        )
+        with self._lock:
+            return self._added(module, call, hot.tally, waited, generation)
+
+    def _added(self, module: Any, call: Any, tally: Tally, waited: Any, generation: int) -> Any:
         if self._guards is None:
-            if not module.is_possible():
-                return None
-            *_, native = hot.run.__self__.keeps  # pyright: ignore
-            self._guards = module.GuardedCalls(native, invalidation.watchers, MISSED)
+            device = importlib.import_module("mdtensor.backends.llvm.llvm_device").open_device()
+            self._guards = module.GuardedCalls(device.launches, invalidation.watchers, MISSED)
             invalidation.tables.append(self)
-        numbers: Any = hot.numbers
-        waits = bool(numbers) and numbers.is_waited_for
-        left = {"left": numbers.last} if waits else {}
-        arguments = (*args, *options.values())
-        call = module.GuardedCall(arguments, tuple(options), hot.run, spec, out, **left)
         count = functools.partial(module.counted_by, self._guards.add(call))
-        hot.tally.elsewhere.append(count)
-        if waits:
-            numbers.elsewhere.append(count)
-        self._counts.append((hot.tally, count))
+        tally.elsewhere.append(count)
+        if waited is not None:
+            waited.elsewhere.append(count)
+        self._counts.append((tally, count))
         if len(self._counts) > module.MOST:
             self._drop_oldest()
         if generation != invalidation.generation():
@@ -132,6 +163,10 @@ class HotCalls:
         tally, count = self._counts.popleft()
         tally.elsewhere.remove(count)
         tally.calls += count()
+
+
+def _is_on_cuda(hot: HotLaunch) -> bool:
+    return type(hot.run) is not BuiltinFunctionType
 
 
 def _is_known_by_identity(argument: Any) -> bool:

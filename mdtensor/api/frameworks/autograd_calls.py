@@ -15,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays.torch_tensors import (
-    dtype_of,
     in_graph,
     is_tensor,
     is_wrapped,
@@ -35,11 +34,14 @@ from mdtensor.translate.python.tuples import as_tuple
 
 Tensor = Any
 
-_TENSOR = "tensor"  # stands in keys in the place of one
 # Of calls that are one computation of their tensors: it, and which of the tensors it takes.
 _known = Bounded[Hashable, tuple[Held, tuple[int, ...]]](call_cache.SIZE)
 # What stands in graphs that torch traced, which nobody tells when they go.
 _in_graphs: dict[str, Held] = {}
+
+
+class _Tensor:
+    """What stands in keys in the place of a tensor, which nobody else can give."""
 
 
 def called(
@@ -82,7 +84,7 @@ def _called(
         named = {name: _told(option, tensors) for name, option in options.items()}
         with suppress(call_cache.NotPlainError, TypeError, RecursionError):
             parts, arrays = described(told, named)
-            key = None if arrays else (function, parts)
+            key = None if arrays else (function, parts, *map(_layout, tensors))
     if key is not None and (known := _known.get(key)) is not None:
         held, order = known
         return _returned(_run(held, [tensors[number] for number in order]))
@@ -101,8 +103,11 @@ def _told(argument: Any, tensors: list[Tensor]) -> Any:
     if not is_tensor(argument):
         return argument
     tensors.append(argument)
-    layout = tuple(argument.shape), tuple(argument.stride())
-    return _TENSOR, dtype_of(argument.dtype), *layout, argument.get_device()
+    return _Tensor
+
+
+def _layout(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device()
 
 
 def _run(held: Held, operands: Sequence[Tensor]) -> Sequence[Tensor]:

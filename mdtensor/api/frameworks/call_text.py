@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -75,8 +75,13 @@ def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held
 
 def held_by(text: str) -> Held:
     """What has to be held for a text to have its meaning."""
+    return _held[_name_in(text)]
+
+
+@lru_cache(_MOST)
+def _name_in(text: str) -> str:
     *_, (_, name) = _forms(text)
-    return _held[name]
+    return name
 
 
 @lru_cache(_MOST)
@@ -108,20 +113,20 @@ def pullback_text(
     Its arrays are those of the call, its `results` unless it reads none of them, and cotangents of
     the results that are `given`; it gives the cotangents of the operands that are `wanted`.
     """
-    return _said("pullback", text, operands, list(wanted), list(given), results)
+    return _said("pullback", text, operands, tuple(wanted), tuple(given), results)
 
 
 def batched_text(text: str, are_batched: Sequence[bool]) -> str:
     """The text of a call for each element of a batch, which is the first axis of some arrays."""
-    return _said("batched", text, list(are_batched))
+    return _said("batched", text, tuple(are_batched))
 
 
-def _said(*parts: object) -> str:
+@lru_cache(_MOST)
+def _said(*parts: Hashable) -> str:
     return json.dumps(parts, separators=(",", ":"), sort_keys=True)
 
 
-@recalled
-def run(text: str, *operands: Array, out: Any = None) -> Any:
+def _run(text: str, *operands: Array, out: Any = None) -> Any:
     """The results of the call that a text says, on these arrays.
 
     >>> import numpy as np
@@ -133,6 +138,9 @@ def run(text: str, *operands: Array, out: Any = None) -> Any:
     return computation.call(
         ("by its text", text), operands, lambda specs: computation_of(text, specs), out
     )
+
+
+run = recalled(_run, front_end="a call by its text", by_layout=True)
 
 
 def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Computation:

@@ -11,9 +11,20 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mdtensor.api.arrays.torch_tensors import in_graph, is_legacy_batched, is_wrapped
+from mdtensor.api.arrays.torch_tensors import (
+    in_graph,
+    is_followed,
+    is_legacy_batched,
+    is_wrapped,
+)
 from mdtensor.api.frameworks.call_text import batched_text, held_by, pullback_text
-from mdtensor.api.frameworks.tensor_calls import Tensor, keeps_results, results_on, run_on
+from mdtensor.api.frameworks.tensor_calls import (
+    Tensor,
+    has_apart_results,
+    keeps_results,
+    results_on,
+    run_on,
+)
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
 
 _NAME = "mdtensor::call"
@@ -77,14 +88,14 @@ def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
     In graphs it is the operator; others take a function of autograd's, for which torch has
     gradients within `torch.func`, forward ones too.
     """
-    if any(map(_takes_operator, operands)):
+    followed = [tensor for tensor in operands if is_followed(tensor)]
+    if not followed:
+        return run_on(text, operands)
+    wrapped = [tensor for tensor in followed if is_wrapped(tensor)]
+    if any(in_graph(tensor) or is_legacy_batched(tensor) for tensor in wrapped):
         return register().call(text, list(operands))
     plain, transformed = _functions()
-    return (transformed if any(map(is_wrapped, operands)) else plain).apply(text, *operands)
-
-
-def _takes_operator(tensor: Tensor) -> bool:
-    return in_graph(tensor) or is_legacy_batched(tensor)
+    return (transformed if wrapped else plain).apply(text, *operands)
 
 
 @cache
@@ -171,10 +182,13 @@ def _cotangents(
     found: list[Tensor | None] = [None] * ctx.count
     if not wanted or not given:
         return found
+    every = [*operands, *results, *(grad for grad in due if grad is not None)]
     text = pullback_text(ctx.text, ctx.count, wanted, given, results=ctx.keeps)
-    parts = call(text, [*operands, *results, *(grad for grad in due if grad is not None)])
-    for number, part in zip(wanted, parts, strict=True):
-        found[number] = part
+    # Known calls of one kernel cost the least.
+    for numbers in [[n] for n in wanted] if has_apart_results(text, every) else [wanted]:
+        text = pullback_text(ctx.text, ctx.count, numbers, given, results=ctx.keeps)
+        for number, part in zip(numbers, call(text, every), strict=True):
+            found[number] = part
     return found
 
 

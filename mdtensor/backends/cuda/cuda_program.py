@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from mdtensor.backends.cuda.cuda_graphs import DriverGraphs, Graphs, Known, Recorded, driver_graphs
+from mdtensor.backends.cuda.cuda_stream import beside_captures, stream_at
 from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.backends.host.launch_expressions import evaluated
 from mdtensor.dataclass import dataclass
@@ -34,7 +35,9 @@ class Functions:
     def __init__(self, cupy: Any) -> None:
         self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
         self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        self.on_stream: Callable[[int], Any] = partial(stream_at, cupy)
         self.encode: Callable[[], Encode] = encode_function
+        self.current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self.is_captured: Callable[[int], bool] = cupy.cuda.runtime.streamIsCapturing
         self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
@@ -248,48 +251,61 @@ class CudaProgram:
         A thread's launches on a stream are a graph's after a while, as long as nobody captures it.
         """
         functions, local = self.device.functions, self._local
-        current_stream, is_captured, anew = (
-            functions.current_stream,
-            functions.is_captured,
-            self._anew,
-        )
+        current_stream, current_device = functions.current_stream, functions.current_device
+        is_captured, anew, own_device = functions.is_captured, self._anew, current_device()
+
+        def again(places: tuple[int, ...], stream: int) -> bool:
+            """Launches what a graph was handed before."""
+            if stream != _LEGACY_STREAM and is_captured(stream):
+                return False
+            try:
+                local.known[stream][places](stream)
+            except (AttributeError, KeyError):
+                return False
+            return True
 
         def launch(*arrays: Array) -> None:
-            stream = current_stream().ptr
-            places = tuple([array.data.ptr for array in arrays])
-            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
-            try:
-                again = local.known[stream].get(places) if is_free else None
-            except (AttributeError, KeyError):
-                again = None
-            if again is None:
-                anew(arrays, places, stream, is_free=is_free)
-            else:
-                again(stream)
+            stream, places = current_stream().ptr, tuple([array.data.ptr for array in arrays])
+            if not again(places, stream):
+                anew(places, stream)
 
         def launch_of_three(first: Array, second: Array, third: Array) -> None:
             # Most programs; spelt out, since this is most of a small call.
             stream = current_stream().ptr
             places = first.data.ptr, second.data.ptr, third.data.ptr
-            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
-            try:
-                again = local.known[stream].get(places) if is_free else None
-            except (AttributeError, KeyError):
-                again = None
-            if again is None:
-                anew((first, second, third), places, stream, is_free=is_free)
+            if not again(places, stream):
+                anew(places, stream)
+
+        def at(stream: int, places: tuple[int, ...]) -> bool:
+            """Launches on arrays at these addresses; False where the device is not current."""
+            if current_device() != own_device:
+                return False
+            if again(places, stream):
+                return True
+            if stream == current_stream().ptr:
+                anew(places, stream)
             else:
-                again(stream)
+                with functions.on_stream(stream):  # whose memory it gets
+                    anew(places, stream)
+            return True
 
-        return launch_of_three if self._arrays == 3 else launch
+        found = launch_of_three if self._arrays == 3 else launch
+        found.at = at  # pyright: ignore[reportFunctionMemberAccess]
+        return found
 
-    def _anew(
-        self, arrays: Sequence[Array], places: tuple[int, ...], stream: int, *, is_free: bool
-    ) -> None:
-        """Launches on arrays that no graph was handed, on a stream that graphs are free to use."""
+    def _anew(self, places: tuple[int, ...], stream: int) -> None:
+        """Launches at addresses that no graph was handed, on a stream, which is the current one."""
         if self.source.unaligned is not None and any(place & _MISALIGNED for place in places):
-            self._for_unaligned(*arrays)
+            self._for_unaligned._anew(places, stream)
             return
+        is_free = not self.device.functions.is_in_capture(stream)
+        if is_free:
+            self._launched(places, stream, is_free=True)
+        else:
+            with beside_captures():
+                self._launched(places, stream, is_free=False)
+
+    def _launched(self, places: tuple[int, ...], stream: int, *, is_free: bool) -> None:
         try:
             arguments, graphs = self._local.streams[stream]
         except (AttributeError, KeyError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
+from mdtensor.backends.cuda.cuda_stream import beside_captures
 from mdtensor.backends.cuda.nvrtc import INSTALL_HINT, Nvrtc
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.errors import NoDeviceError
@@ -153,7 +154,7 @@ class CupyDevice:
     def _loaded(
         self, source: KernelSource, machine: MachineCode, sizes: Sequence[int]
     ) -> CudaProgram:
-        with self.cupy.cuda.Device(self.number):
+        with self.cupy.cuda.Device(self.number), beside_captures():
             module = self.cupy.cuda.function.Module()
             module.load(machine.code)
             kernels = [module.get_function(entry.name) for entry in source.entries]

@@ -8,30 +8,38 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
-from mdtensor.backends.llvm.native_launch import LaunchRecord, NativeLaunch
+from mdtensor.backends.host.array_exchange import ArrayExchange
+from mdtensor.backends.llvm import presence
+from mdtensor.backends.llvm.guard_ir import Entry, Item, Table
+from mdtensor.backends.llvm.native_launch import LaunchRecord, NativeLaunch, has_lock
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 
 MOST = 16  # entries of a function
 _FOREVER = 1 << 62  # launches
+_type_of: Any = type
 _NEW_ARRAY, _RETURN_ARRAY = 94, 76  # places of PyArray_NewFromDescr and PyArray_Return
-_SAME, _STRING, _ARRAY = range(3)  # kinds of arguments
-_COUNTED, _KEEPER, _DIMS = 3, 11, 12  # words of an entry
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedCall:
     """A call: its arguments, the names of the last ones, and the launch that it comes to.
 
-    Arrays are operands in their order, but for number `out`, which is the result; without one the
-    result is a new array of a `result`, or its element where that has no axes. It is launched so
-    many times more as are `left`, by default for ever.
+    Argument `out` is the result, the other arrays are operands: those whose numbers among them are
+    in `order`, in that order, or all of them. Without an `out` the result is a new array of a
+    `result`, or its element where that has no axes; or what `make` makes, an array of another
+    library. The launch is a built-in function of `NativeLaunch`, or one of Python's that takes a
+    stream and a tuple of addresses, and gives whether it launched. It is called so many times more
+    as are `left`, by default for ever.
+
+    `exchanges` has what describes the arguments that are other libraries' arrays, by their classes.
     """
 
     arguments: Sequence[Any]
@@ -40,6 +48,9 @@ class GuardedCall:
     result: TensorSpec
     out: int = -1
     left: int = _FOREVER
+    make: Callable[[], Any] | None = None
+    exchanges: Mapping[type, ArrayExchange] = {}
+    order: Sequence[int] | None = None
 
 
 class GuardedCalls:
@@ -50,77 +61,128 @@ class GuardedCalls:
     """
 
     def __init__(self, native: NativeLaunch, watchers: list[Any], missed: object) -> None:
-        new_array, return_array = _functions_of_numpy()
-        size_of_list = id(watchers) + object.__basicsize__
-        words = [size_of_list, id(missed), id(np.ndarray), id(str), new_array, return_array, MOST]
-        table = np.array([*words, *[0] * MOST], np.int64).view(LaunchRecord)
+        words = [0] * (Table.ENTRIES + MOST)
+        words[Table.WATCHERS] = id(watchers) + object.__basicsize__  # the length of the list
+        words[Table.MISSED], words[Table.MOST] = id(missed), MOST
+        words[Table.ARRAY_TYPE], words[Table.STRING_TYPE] = id(np.ndarray), id(str)
+        words[Table.NEW_ARRAY], words[Table.RETURN_ARRAY] = _functions_of_numpy()
+        table = np.array(words, np.int64).view(LaunchRecord)
         table.keeps = (watchers, missed, native)
-        self._table, self._first = table, len(words)
+        self._table = table
         self._entries: list[LaunchRecord] = []  # those of the table, at least
         self._next = 0
         self.call = native.guarded(table)
 
     def add(self, call: GuardedCall) -> np.ndarray:
-        """Adds an entry, in the place of the oldest one; its word `COUNTED` counts its calls."""
+        """Adds an entry, in the place of the oldest one; `counted_by` it are its calls."""
         entry = _entry_of(call)
         place = self._next
         self._next = (place + 1) % MOST
         # Whatever interrupts this, the table has no place of an entry that nobody holds.
         self._entries.append(entry)
-        self._table[self._first + place] = entry.ctypes.data
-        places = {*self._table[self._first :].tolist()}
+        self._table[Table.ENTRIES + place] = entry.ctypes.data
+        places = {*self._table[Table.ENTRIES :].tolist()}
         self._entries = [each for each in self._entries if each.ctypes.data in places]
         return entry
 
     def clear(self) -> None:
         """Forgets all calls."""
-        self._table[self._first :] = 0
+        self._table[Table.ENTRIES :] = 0
         self._entries = []
 
 
 def counted_by(entry: np.ndarray) -> int:
     """How many calls an entry has launched."""
-    return int(entry[_COUNTED])
+    return int(entry[Entry.COUNTED])
 
 
 def is_possible() -> bool:
-    """Whether Python lets one thread run at a time, as the built-in function takes for granted."""
-    return getattr(sys, "_is_gil_enabled", lambda: True)()
+    """Whether the built-in function can be compiled, and what it takes for granted of Python holds.
+
+    That is that one thread runs at a time.
+    """
+    return bool(presence.devices()) and has_lock()
 
 
 def _entry_of(call: GuardedCall) -> LaunchRecord:
-    positional = len(call.arguments) - len(call.names)
-    result, keeps = call.result, list[Any]()
-    axes, dtype = len(result.shape), 0
+    result, keeps, axes = call.result, list[Any](), len(call.result.shape)
+    is_native = type(call.launch) is BuiltinFunctionType
+    exchange = next(
+        (call.exchanges[type(each)] for each in call.arguments if type(each) in call.exchanges),
+        None,
+    )
+    words = [0] * (Entry.SHAPE + axes)
+    words[Entry.POSITIONAL] = len(call.arguments) - len(call.names)
+    words[Entry.NAMED], words[Entry.LEFT] = len(call.names), call.left
+    record = call.launch.__self__.ctypes.data if is_native else id(call.launch)
+    words[Entry.LAUNCH] = record
+    words[Entry.IS_PYTHON] = int(not is_native)
+    words[Entry.OUT], words[Entry.AXES] = call.out, axes
     if call.out < 0:
-        dtype = id(result.dtype)
-        keeps.append(result.dtype)
-    operands = sum(type(each) is np.ndarray for each in call.arguments) - (call.out >= 0)
-    items: list[int] = []
+        keeps.append(call.make or result.dtype)
+        words[Entry.MAKER] = id(keeps[-1])
+        words[Entry.IS_SCALAR] = int(not axes and call.make is None)
+    else:
+        words[Entry.IS_ARRAY] = int(type(call.arguments[call.out]) is np.ndarray)
+    if exchange is not None:
+        words[Entry.EXCHANGE] = exchange.words.ctypes.data
+    words[Entry.SHAPE :] = result.shape
+    words[Entry.ITEMS] = len(words)
+    slots = _slots(call)
+    words[Entry.OPERANDS] = sum(slot >= 0 for slot in slots.values()) - (call.out >= 0)
+    unread = words[Entry.OPERANDS] + 1
+    if is_native and call.launch.__self__[0] != unread:
+        due, given = call.launch.__self__[0], unread
+        raise ValueError(f"a launch of {due} arrays, operands and result, was given {given}")
     for number, argument in enumerate(call.arguments):
-        if number >= positional:
-            name = sys.intern(call.names[number - positional])
+        if number >= words[Entry.POSITIONAL]:
+            name = sys.intern(call.names[number - words[Entry.POSITIONAL]])
             keeps.append(name)
-            items.append(id(name))
-        if type(argument) is np.ndarray:
+            words.append(id(name))
+        kind = _type_of(argument)
+        its = call.exchanges.get(kind)
+        if its is not None:
+            layout = its.layout(argument)
+            words[Entry.DEVICE] = layout.device
+            words += [Item.EXCHANGED, id(kind)]
+            slot = slots[number] if slots[number] >= 0 else unread
+            words += _lies(slot, layout.shape, layout.strides, layout.itemsize, layout.itemsize)
+            words += [its.words.ctypes.data, layout.device, layout.kind]
+            keeps += [kind, its]
+        elif kind is np.ndarray:
             keeps.append(argument.dtype)
-            items += [_ARRAY, id(keeps[-1]), argument.ndim, *_bounds(argument)]
-            items += [*argument.shape, *argument.strides]
+            words += [Item.ARRAY, id(keeps[-1])]
+            slot = slots[number] if slots[number] >= 0 else unread
+            words += _lies(slot, argument.shape, argument.strides, argument.itemsize)
         else:
             keeps.append(argument)
-            items += [_STRING if type(argument) is str else _SAME, id(argument)]
-    words = [positional, len(call.names), call.left, 0, id(call.launch.__self__), dtype]
-    words += [int(not axes), axes, call.out, operands, _DIMS + axes, 0, *result.shape, *items]
+            words += [Item.STRING if kind is str else Item.SAME, id(argument)]
     entry = np.array(words, np.int64).view(LaunchRecord)
     entry.keeps = (*keeps, call.launch)
-    entry[_KEEPER] = id(entry)
+    entry[Entry.KEEPER] = id(entry)
     return entry
 
 
-def _bounds(array: np.ndarray) -> tuple[int, int]:
-    """Where an array's memory begins and ends, in bytes from its first element on."""
-    reach = [stride * (n - 1) for n, stride in zip(array.shape, array.strides, strict=True)]
-    return sum(min(0, r) for r in reach), sum(max(0, r) for r in reach) + array.itemsize
+def _slots(call: GuardedCall) -> dict[int, int]:
+    """The place of each array among a launch's arguments, by its number; -1 where it is unread."""
+    kinds = {np.ndarray, *call.exchanges}
+    arrays = [number for number, each in enumerate(call.arguments) if type(each) in kinds]
+    operands = [number for number in arrays if number != call.out]
+    order = range(len(operands)) if call.order is None else call.order
+    slots = dict.fromkeys(arrays, -1) | {operands[n]: slot for slot, n in enumerate(order)}
+    return slots | ({call.out: len(order)} if call.out >= 0 else {})
+
+
+def _lies(
+    slot: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, step: int = 1
+) -> list[int]:
+    """An array's axes, where its memory begins and ends, its slot, extents and strides.
+
+    Memory is in bytes from the first element on; strides are in so many bytes as is a `step`.
+    """
+    reach = [stride * step * (n - 1) for n, stride in zip(shape, strides, strict=True)]
+    begin, end = sum(min(0, r) for r in reach), sum(max(0, r) for r in reach) + itemsize
+    return [len(shape), begin, end, slot, *shape, *strides]
 
 
 @cache

@@ -44,6 +44,7 @@ class LLVMDevice:
         self.target = _target(self.jit, thread_count())
         self.launches = NativeLaunch(*self._runtime())
         self._local = threading.local()
+        self._blocks: dict[int, np.ndarray] = {}  # of threads that take turns
 
     def _runtime(self) -> tuple[list[int], Any]:
         """The functions that launch kernels: in haste, which a launch feels by 10 ns."""
@@ -104,12 +105,15 @@ class LLVMDevice:
         """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
         return aligned_empty(shape, dtype, strides)
 
-    def scratch(self, nbytes: int) -> tuple[np.ndarray, int]:
-        """Scratch memory of this thread, and its address: one block for each power of two."""
+    def scratch(self, nbytes: int, *, in_turn: bool) -> tuple[np.ndarray, int]:
+        """Scratch memory of this thread, or of all that take turns, and its address.
+
+        There is one block for each power of two.
+        """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, np.ndarray] | None = getattr(self._local, "blocks", None)
-        if blocks is None:
-            blocks = self._local.blocks = {}
+        blocks = self._blocks
+        if not in_turn:
+            blocks = self._local.__dict__.setdefault("blocks", dict[int, np.ndarray]())
         if size not in blocks:
             blocks[size] = aligned_empty((size,), np.uint8)
         return blocks[size], self.argument(blocks[size])

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.launch_expressions import evaluated
-from mdtensor.backends.llvm.native_launch import NativeLaunch
+from mdtensor.backends.llvm.native_launch import NativeLaunch, has_lock
 from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 
@@ -26,8 +26,8 @@ class LaunchingDevice(Protocol):
         """A compiled program."""
         ...
 
-    def scratch(self, nbytes: int) -> tuple[np.ndarray, int]:
-        """Scratch memory of this thread, and its address."""
+    def scratch(self, nbytes: int, *, in_turn: bool) -> tuple[np.ndarray, int]:
+        """Scratch memory of this thread, or of all that take turns, and its address."""
         ...
 
     def argument(self, array: np.ndarray) -> int:
@@ -76,30 +76,40 @@ class LLVMProgram:
 
     @cached_property
     def _shared(self) -> Launcher:
-        """The launcher of a program that needs no memory of its own, for all threads."""
-        return self._launcher()
+        """The launcher for all threads: of a program without memory of its own, or in turn."""
+        return self._with_memory() if self._has_memory else self._launcher()
 
-    def _of_this_thread(self) -> Launcher:
-        memory, scratch = self.device.scratch(self.scratch_bytes)
+    @property
+    def _has_memory(self) -> bool:
+        return bool(self.scratch_bytes or self.counter_count)
+
+    @property
+    def _is_for_all(self) -> bool:
+        """Whether threads may share a launcher: those that hold Python's lock take turns."""
+        return not self._has_memory or (self.inline and has_lock())
+
+    def _with_memory(self) -> Launcher:
+        memory, scratch = self.device.scratch(self.scratch_bytes, in_turn=self._is_for_all)
         counters = aligned_empty((max(2, self.counter_count) * 2,), np.uint32)
         counters[:] = 0
-        self._local.launch = self._launcher(scratch, _address(counters), memory, counters)
+        return self._launcher(scratch, _address(counters), memory, counters)
+
+    def _of_this_thread(self) -> Launcher:
+        self._local.launch = self._with_memory()
         return self._local.launch
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
         if self.source.unaligned is not None and any(_address(a) % ALIGNMENT for a in arrays):
             self.device.compile(self.source.unaligned, self.sizes.tolist())(*arrays)
-        elif self.scratch_bytes or self.counter_count:
-            (getattr(self._local, "launch", None) or self._of_this_thread())(*arrays)
-        else:
+        elif self._is_for_all:
             self._shared(*arrays)
+        else:
+            (getattr(self._local, "launch", None) or self._of_this_thread())(*arrays)
 
     def launcher(self) -> Launcher:
         """A function that does what a call does: the built-in one, where all threads share it."""
-        if self.source.unaligned is not None or self.scratch_bytes or self.counter_count:
-            return self
-        return self._shared
+        return self._shared if self.source.unaligned is None and self._is_for_all else self
 
     def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:
         """A launcher, which returns when the outputs are written."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import invalidation, torch_tensors
 from mdtensor.api.calls import call_cache
 from mdtensor.errors import DTypeError
 from tests.api.cupy_stand_in import Array, made  # noqa: F401 — a fixture
@@ -105,6 +108,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = ModuleType("torch")
     module.int16, module.bfloat16 = "int16", BFLOAT16
     module.Tensor, module.is_grad_enabled = Tensor, lambda: True
+    module.autograd, module.nn = SimpleNamespace(), SimpleNamespace(Parameter=Parameter)
     module.from_numpy = Tensor
     module.from_dlpack = lambda array: Tensor(array.host, "cuda")
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)
@@ -263,6 +267,8 @@ def arrays_at(monkeypatch: pytest.MonkeyPatch, made: list[str]) -> list[int]:  #
     def knows(cupy: Any) -> None:
         knew(cupy)
         monkeypatch.setattr(invalidation, "array_at", array_at)
+        monkeypatch.setattr(invalidation, "on_stream", lambda stream: nullcontext())
+        monkeypatch.setattr(invalidation, "allocating", lambda allocate: nullcontext())
 
     knew = invalidation.knows_cupy
     monkeypatch.setattr(invalidation, "knows_cupy", knows)
@@ -315,13 +321,36 @@ def test_a_convolution_is_planned_for_tensors(arrays_at: list[int]) -> None:
         np.testing.assert_array_equal(plan(image, taps).host, np.full((1, 4, 4, 3), 18))
 
 
-def test_what_another_stream_fills_is_shared_anew(arrays_at: list[int], torch: Any) -> None:
+def test_kernels_have_the_stream_and_the_memory_of_torch(
+    arrays_at: list[int], torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams, allocators = [0], list[Any]()
+
+    @contextmanager
+    def within(held: list[Any], value: Any) -> Iterator[None]:
+        held.append(value)
+        yield
+        held.pop()
+
     a, b = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy())
+    mdt.einsum("ij,jk->ik", a, b)
     torch._C._cuda_getCurrentRawStream = lambda device: 7
-    for n in range(1, 5):
+    monkeypatch.setattr(invalidation, "current_stream", lambda: streams[-1])
+    monkeypatch.setattr(invalidation, "on_stream", partial(within, streams))
+    monkeypatch.setattr(invalidation, "allocating", partial(within, allocators))
+    seen: list[Any] = []
+
+    def launch(*arrays: Any) -> Any:
+        seen.append((streams[-1], allocators[-1](8)[1].host.nbytes))
+        return single(*arrays)
+
+    torch.empty = lambda n, **_: Tensor(np.empty(n, np.uint8))
+    torch.uint8 = "uint8"
+    single = torch_tensors.as_tensor
+    monkeypatch.setattr(torch_tensors, "as_tensor", launch)
+    for _ in range(3):
         np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).host, PRODUCT)
-        assert a.taken >= n
-    assert not arrays_at
+    assert (seen, streams, allocators) == ([(7, 8)] * 3, [0], [])
 
 
 def test_views_own_their_memory(arrays_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

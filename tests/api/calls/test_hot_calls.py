@@ -71,6 +71,47 @@ def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(hot(call, monkeypatch), due, rtol=1e-12, err_msg=name)
 
 
+def test_calls_on_tensors_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("torch before 2.10 has no exchange interface")
+    registry.engine_for().settle()
+    a, b = torch.from_numpy(A.copy()), torch.nn.Parameter(torch.from_numpy(B.copy()))
+    out = torch.empty(3, 5, dtype=torch.float64)
+    cases: dict[str, tuple[Callable[[], Any], Any]] = {
+        "einsum": (lambda: mdt.einsum("ij,jk->ik", a, b.detach()), A @ B),
+        "out": (lambda: mdt.einsum("ij,jk->ik", a, b.detach(), out=out), A @ B),
+        "an array": (lambda: mdt.einsum("ij,jk->ik", a, B), A @ B),
+        "a number": (lambda: mdt.sum(a), A.sum()),
+        "a parameter": (torch.no_grad()(lambda: mdt.einsum("ij,jk->ik", a, b)), A @ B),
+    }
+    for name, (call, due) in cases.items():
+        found = hot(call, monkeypatch)
+        assert type(found) is torch.Tensor, name
+        np.testing.assert_allclose(found, due, rtol=1e-12, err_msg=name)
+    assert mdt.einsum("ij,jk->ik", a, b).requires_grad
+
+
+def test_gradients_read_some_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.arange(1200.0, dtype=torch.float64).view(30, 40)  # more than counts by its content
+    b = torch.ones(40, 35, dtype=torch.float64, requires_grad=True)
+    given = torch.ones(30, 35, dtype=torch.float64)
+    looked: list[Any] = []
+    full = call_cache._in_full
+
+    def watched(*args: Any, **options: Any) -> Any:
+        looked.append(args[0])
+        return full(*args, **options)
+
+    for number in range(4):
+        if number == 3:
+            monkeypatch.setattr(call_cache, "_in_full", watched)
+        (found,) = torch.autograd.grad(mdt.einsum("ij,jk->ik", a, b), b, given)
+        torch.testing.assert_close(found, a.T @ given)
+    assert not looked
+
+
 def test_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     hot(lambda: product(A, B), monkeypatch)
     mdt.stats(reset=True)

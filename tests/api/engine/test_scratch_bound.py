@@ -36,9 +36,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     device, found = registry.engine_for().device, [0]
     scratch = device.scratch
 
-    def noted(nbytes: int) -> object:
+    def noted(nbytes: int, **in_turn: bool) -> object:
         found.append(nbytes)
-        return scratch(nbytes)
+        return scratch(nbytes, **in_turn)
 
     monkeypatch.setattr(device, "scratch", noted)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -112,3 +113,56 @@ def test_graphs_hold_calls(torch: Any) -> None:
     torch.testing.assert_close(found, (due[2:] - due[:-2]).sum())
     found.backward()
     assert a.grad.is_cuda
+
+
+def test_known_calls_are_launched_wherever_torch_is(torch: Any) -> None:
+    a, b = (randn(torch, 64, 64, dtype="float32", grad=False) for _ in range(2))
+
+    def check(found: Any) -> None:
+        torch.testing.assert_close(found.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-3)
+
+    for _ in range(11):
+        found = product(a, b)
+    check(found)
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(100):
+            found = product(a, b)
+    stream.synchronize()
+    check(found)
+    with torch.cuda.graph(graph):
+        found = product(a, b)
+    a.normal_()
+    graph.replay()
+    check(found)
+    results: list[Any] = []
+
+    def calls() -> None:
+        results.append([product(a, b) for _ in range(50)])
+        torch.cuda.synchronize()
+
+    threads = [threading.Thread(target=calls) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for several in results:
+        for found in several:
+            check(found)
+
+
+def test_graphs_of_torch_record_calls_of_several_kernels(torch: Any) -> None:
+    a = randn(torch, 64, 48, dtype="float32", grad=False)
+    for _ in range(11):
+        mdt.softmax(a, axis=1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = mdt.softmax(a, axis=1)
+    others = [torch.randn_like(a) for _ in range(50)]  # in memory that is free
+    for _ in range(3):
+        a.normal_()
+        graph.replay()
+        torch.testing.assert_close(found, a.softmax(1))
+    assert all(bool(torch.isfinite(each).all()) for each in others)

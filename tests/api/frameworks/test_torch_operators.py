@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks import call_text, tensor_calls
+from mdtensor.api.frameworks import call_text
 from mdtensor.errors import DeviceError, DTypeError, GradientError, IndexingError, ShapeError
 from tests import children
 
@@ -152,6 +151,25 @@ def test_what_torch_does_with_functions() -> None:
     )
 
 
+def test_a_tangent_goes_with_its_tensor() -> None:
+    forward = torch.autograd.forward_ad
+    a, b, tangent = randn(3, 4, grad=False), randn(4, 5, grad=False), randn(3, 4, grad=False)
+    for _ in range(3):
+        mdt.einsum("ij,jk->ik", a, b)
+        with forward.dual_level():
+            found = mdt.einsum("ij,jk->ik", forward.make_dual(a, tangent), b)
+            torch.testing.assert_close(forward.unpack_dual(found).tangent, tangent @ b)
+
+
+def test_what_is_negated_when_it_is_read_is_a_tensor_too() -> None:
+    a, b = torch.randn(3, 4, dtype=torch.complex128).conj().imag, randn(4, 5, grad=False)
+    out = torch.empty(3, 5, dtype=torch.float64)
+    for _ in range(3):
+        torch.testing.assert_close(mdt.einsum("ij,jk->ik", a, b), a @ b)
+        assert mdt.einsum("ij,jk->ik", a, b, out=out) is out
+        torch.testing.assert_close(out, a @ b)
+
+
 def test_the_operator_is_what_torch_asks_for() -> None:
     held = []
     computed = call_text.held_as_text
@@ -270,17 +288,6 @@ def test_computations_go_with_what_holds_them() -> None:
     count = len(call_text._held)
     del made
     assert len(call_text._held) == count - 1
-
-
-def test_streams_are_passed_by_their_protocol() -> None:
-    made = tensor_calls._stream_at(
-        SimpleNamespace(cuda=SimpleNamespace(Stream=SimpleNamespace(from_external=lambda s: s))),
-        7,
-        0,
-    )
-    assert made.__cuda_stream__() == (0, 7)
-    old = SimpleNamespace(cuda=SimpleNamespace(Stream=object, ExternalStream=lambda *given: given))
-    assert tensor_calls._stream_at(old, 7, 1) == (7, 1)
 
 
 def test_arrays_may_stand_beside_tensors() -> None:

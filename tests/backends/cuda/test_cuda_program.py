@@ -111,6 +111,7 @@ class Driver:
             driver=SimpleNamespace(launchKernel=self.launch),
             get_current_stream=lambda: SimpleNamespace(ptr=self.stream),
             runtime=SimpleNamespace(
+                getDevice=lambda: 0,
                 free=lambda _: self.threads.append(threading.get_ident()),
                 graphLaunch=self.launch_graph,
                 streamIsCapturing=self.is_captured.__contains__,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdtensor.backends.llvm.guard_ir import Table
 from mdtensor.backends.llvm.guarded_calls import MOST, GuardedCall, GuardedCalls, counted_by
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
@@ -166,12 +167,17 @@ def test_the_oldest_entry_goes(guards: GuardedCalls) -> None:
     assert all(guards.call(str(number), A, B) is not MISSED for number in range(1, MOST + 1))
 
 
-def test_wrong_launches_raise_and_leave_nothing(jit: JitCompiler, native: NativeLaunch) -> None:
+def test_a_launch_takes_all_arrays(jit: JitCompiler, native: NativeLaunch) -> None:
     guards = GuardedCalls(native, [], MISSED)
-    guards.add(GuardedCall((A,), (), launcher(jit, native), SPEC))
-    for _ in range(3):
-        with pytest.raises(TypeError, match="one for each of its operands and results"):
-            guards.call(A)
+    with pytest.raises(ValueError, match="of 3 arrays, operands and result, was given 2"):
+        guards.add(GuardedCall((A,), (), launcher(jit, native), SPEC))
+    assert guards.call(A) is MISSED
+
+
+def test_operands_are_those_of_the_order(guards: GuardedCalls) -> None:
+    add(guards, A, A[0], 2 * A, order=(2, 0))
+    np.testing.assert_array_equal(guards.call(B, A[0], A), A + B)
+    assert guards.call(B, A[0, :2], A) is MISSED
 
 
 def test_references_are_given_back(guards: GuardedCalls) -> None:
@@ -199,7 +205,7 @@ def test_an_entry_stays_as_long_as_the_table_has_it(guards: GuardedCalls) -> Non
         if number % 7 == 0:
             guards.clear()
         places = {entry.ctypes.data for entry in guards._entries}
-        assert places == {*guards._table[guards._first :].tolist()} - {0}
+        assert places == {*guards._table[Table.ENTRIES :].tolist()} - {0}
 
 
 def test_threads_call_while_entries_come_and_go(guards: GuardedCalls) -> None:
