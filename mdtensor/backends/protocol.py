@@ -38,10 +38,6 @@ class Program(Protocol):
         """
         ...
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """A launcher for calls on the same arrays; `check` sees the arrays when one is new."""
-        ...
-
 
 class Compiler(Protocol):
     """What compiles programs in another process than the one that runs them."""

@@ -133,15 +133,6 @@ class Evaluation:
         """The program itself, which returns when all is done."""
         return self, None
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """The program behind the check."""
-
-        def checking(*arrays: np.ndarray) -> None:
-            check(*arrays)
-            self(*arrays)
-
-        return checking
-
     def _of(self, part: Sequence[Range], inputs: Arrays, views: Sequence[Any]) -> Values:
         """The result tuple on a part; what is too large is halved along a combined dim."""
         halved = self._halves(part)

@@ -86,15 +86,6 @@ class Program:
         self.made.append("launcher")
         return self._run
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        self.made.append("remembering launcher")
-
-        def launch(*arrays: Any) -> None:
-            check(*arrays)
-            self._run(*arrays)
-
-        return launch
-
     def __call__(self, *arrays: Any) -> None:
         self._run(*arrays)
 

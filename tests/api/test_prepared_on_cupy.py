@@ -122,7 +122,7 @@ def test_plans_into_arrays_refuse_others_than_they_were_made_for(made: list[str]
         out.host[...] = 0
         assert plan(a, b, out=out) is out
         np.testing.assert_array_equal(out.host, left @ right)
-    assert made == ["remembering launcher"]
+    assert made == ["launcher"]
     flat, turned = Array.of(np.zeros(16, "f4")), Array.of(np.asfortranarray(left))
     for operands, target, message in (
         ((a, b), flat, r"^out is float32\[16\] but the result is float32\[4, 4\]"),

@@ -130,13 +130,6 @@ class CrossProgram:
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
         return self, None
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        def launch(*arrays: np.ndarray) -> None:
-            check(*arrays)
-            self(*arrays)
-
-        return launch
-
 
 def _take(array: np.ndarray, span: Span, content: bytes, *, may_change: bool) -> None:
     """Takes elements that a program wrote; all other bytes must be as they were."""

@@ -177,7 +177,7 @@ def recalled(
     known_get = known.get
     invalidation.tables.append(known)
     hot = HotCalls()
-    quick: Any = None  # the built-in function that serves known calls, once there is one
+    invalidation.tables.append(hot)
 
     def described(
         args: Sequence[Any], options: Mapping[str, Any]
@@ -229,9 +229,8 @@ def recalled(
         args: Sequence[Any], options: Mapping[str, Any], launch: Launch, generation: int
     ) -> None:
         """Has the built-in function serve the calls that are like this one."""
-        nonlocal quick
         if of is None and not _is_seen() and tuning_mode.apart() is None:
-            quick = hot.add(args, options, launch, generation) or quick
+            hot.add(args, options, launch, generation)
 
     def kept_for(
         device: int, key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
@@ -278,24 +277,10 @@ def recalled(
 
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
-        if quick is not None:
+        if (quick := hot.call) is not None:
             result = quick(*args, **options)
             if result is not MISSED:
                 return result
-        if len(args) == 3 and not options:
-            first, second, third = args
-            if type(first) is str and type(second) is type(third) is _ndarray and not _active:
-                # Most calls; what follows does the same, here and below.
-                # fmt: off
-                launch = known_get((
-                    first, second.shape, second.strides, second.dtype,
-                    third.shape, third.strides, third.dtype,
-                ))
-                # fmt: on
-                if launch is not None:
-                    result = launch(second, third)
-                    if result is not REFUSED:
-                        return result
         key = _typical(args)
         if options and key is not None:
             key = _with_out(key, options)

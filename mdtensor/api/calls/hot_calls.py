@@ -75,28 +75,36 @@ def hot_launch(
     return HotLaunch(at, tally, result, numbers, order) if is_made else None
 
 
+# That entries stay as long as the built-in functions find them.
+_lock = threading.RLock()
+keep_over_forks(_lock)
+
+
 class HotCalls:
-    """The known calls of a front end; `call` is the built-in function, once there is one."""
+    """The known calls of a function; `call` is the built-in one that serves them, once it is there.
+
+    A copy knows none.
+    """
 
     def __init__(self) -> None:
+        self.call: Any = None
         self._guards: Any = None
         self._counts: deque[tuple[Tally, Callable[[], int]]] = deque()
-        self._lock = (
-            threading.RLock()
-        )  # that entries stay as long as the built-in function finds them
-        keep_over_forks(self._lock)
+
+    def __reduce__(self) -> tuple[type[HotCalls], tuple[()]]:
+        return HotCalls, ()
+
+    def __del__(self) -> None:
+        self.clear()  # whose counters the statistics have
 
     def add(
         self, args: Sequence[Any], options: Mapping[str, Any], launch: Any, generation: int
-    ) -> Any:
-        """Adds a call that a launch repeats, chosen in a generation; gives the built-in function.
-
-        None where there is none.
-        """
+    ) -> None:
+        """Adds a call that a launch repeats, chosen in a generation, if it can be served."""
         hot: HotLaunch | None = getattr(launch, "hot", None)
         arguments, names = (*args, *options.values()), tuple(options)
         if hot is None:
-            return None
+            return
         tensors = tensors_in(arguments, depth=0) if invalidation.has_tensors else []
         exchanges: dict[Any, Any] = {
             type(each): exchange_of(each, _is_on_cuda(hot)) for each in tensors
@@ -104,21 +112,21 @@ class HotCalls:
         if None in exchanges.values() or not all(
             type(each) in exchanges or _is_known_by_identity(each) for each in arguments
         ):
-            return None
+            return
         if _is_on_cuda(hot) and any(type(each) is np.ndarray for each in arguments):
-            return None
+            return
         out, spec, make = -1, hot.result, None
         if spec is None:
             if names[-1:] != ("out",):
-                return None
+                return
             out, spec = len(arguments) - 1, TensorSpec.of((), np.bool_)
         elif options.get("out") is not None:
-            return None
+            return
         elif tensors:
             make = maker_of(spec, tensors[0])
         module = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
         if not module.is_possible():
-            return None
+            return
         waited = hot.numbers if hot.numbers and hot.numbers.is_waited_for else None
         more = {"left": waited.last} if waited else {}
         call = module.GuardedCall(
@@ -132,14 +140,14 @@ class HotCalls:
             order=hot.order,
             **more,
         )
-        with self._lock:
-            return self._added(module, call, hot.tally, waited, generation)
+        with _lock:
+            self._added(module, call, hot.tally, waited, generation)
 
-    def _added(self, module: Any, call: Any, tally: Tally, waited: Any, generation: int) -> Any:
+    def _added(self, module: Any, call: Any, tally: Tally, waited: Any, generation: int) -> None:
         if self._guards is None:
             device = importlib.import_module("mdtensor.backends.llvm.llvm_device").open_device()
             self._guards = module.GuardedCalls(device.launches, invalidation.watchers, MISSED)
-            invalidation.tables.append(self)
+            self.call = self._guards.call
         count = functools.partial(module.counted_by, self._guards.add(call))
         tally.elsewhere.append(count)
         if waited is not None:
@@ -149,11 +157,10 @@ class HotCalls:
             self._drop_oldest()
         if generation != invalidation.generation():
             self.clear()
-        return self._guards.call
 
     def clear(self) -> None:
         """Forgets the calls; better kernels may exist."""
-        with self._lock:
+        with _lock:
             if self._guards is not None:
                 self._guards.clear()
             while self._counts:

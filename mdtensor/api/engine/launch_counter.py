@@ -72,11 +72,6 @@ class Counted:
         launch, wait = self.program.beginner(behind=behind)
         return self._counting(launch, lambda other: other.launcher()), wait
 
-    def remembering_launcher(self, check: Launch) -> Launch:
-        """A remembering launcher of the program that counts its launches."""
-        launch = self.program.remembering_launcher(check)
-        return self._counting(launch, lambda other: other.remembering_launcher(check))
-
     def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
         """A launch with the counter; `launcher_of` gives the same of a program in its place."""
         return counting(launch, self._numbers)

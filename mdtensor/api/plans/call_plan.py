@@ -11,10 +11,11 @@ import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
-from mdtensor.api.calls import call_trace, computation, statistics
+from mdtensor.api.calls import call_trace, computation
 from mdtensor.api.calls.computation import Computation
+from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
-from mdtensor.api.engine import registry, tuning_mode
+from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
 from mdtensor.api.parts.placeholders import reserved
 from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
@@ -84,7 +85,6 @@ class CallPlan(Plan):
             tuple(map(spec_of, arguments.stand_ins)),
             tuple(spec_of(array) for array in as_tuple(returned) if hasattr(array, "strides")),
             tuple(md_hom for md_hom in md_homs if 0 not in md_hom.extents.values()),
-            seen[0].computation.results[0].dtype,
         )
         self._arguments = arguments
         self._calls = [each.computation.steps for each in seen]
@@ -130,41 +130,40 @@ class CallPlan(Plan):
         return self._arguments(operands)
 
     def _first(self, operands: Sequence[Array]) -> Any:
-        if self._only is None or not _runs_kernels(operands):
+        launches = self._launches_on(operands)
+        if launches is None:
             return self._arguments(operands)
-        generation = invalidation.generation()
-        xp = array_module(operands)
-        ready = computation.ready_for(computation.suited(self._only, xp), xp)
-        launch = telling(_ordered(ready.new, self._order), ready.served_by)
-        self._keep(generation, launch)
         with stage("run"):
-            return launch(*operands)
+            return launches[0](*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         self._takes.check_out(*operands, *out)
-        if self._only is None or not _runs_kernels(operands):
+        launches = self._launches_on(operands)
+        if launches is None:
             self._arguments(operands, **self._named(out))
             return
-        generation, order, count = invalidation.generation(), self._order, len(operands)
-        if self._only.is_single and self.md_homs and order == tuple(range(count)):
-            arrays = registry.kind_of(operands[0])
-            choice = registry.choice_for(self.md_homs[0], arrays)
-            launch_into = self._keep_program(generation, choice, arrays)
-        else:
-            self._tally = statistics.uncounted()  # `ready` counts
-            xp = array_module(operands)
-            ready = computation.ready_for(computation.suited(self._only, xp), xp)
-            check_out = self._takes.check_out
-            into = _ordered(ready.into, (*order, *range(count, count + len(out))))
-
-            def launch_into(*arrays: Array) -> None:
-                check_out(*arrays)
-                into(*arrays)
-
-            self._keep(generation, into=telling(launch_into, ready.served_by))
         with stage("run"):
-            launch_into(*operands, *out)
-        self._tally.calls += 1
+            launches[1](*operands, *out)
+
+    def _launches_on(
+        self, operands: Sequence[Array]
+    ) -> tuple[Callable[..., Any], Callable[..., None]] | None:
+        """What makes results and what computes into given ones; None where no kernel may run."""
+        if self._only is None or not _runs_kernels(operands):
+            return None
+        generation, xp = invalidation.generation(), array_module(operands)
+        ready = computation.ready_for(computation.suited(self._only, xp), xp)
+        launch = telling(_ordered(ready.new, self._order, len(operands)), ready.served_by)
+        into = _ordered(ready.into, self._order, len(operands), len(self.results))
+        check_out = self._takes.check_out
+
+        def launch_into(*arrays: Array) -> None:
+            check_out(*arrays)
+            into(*arrays)
+
+        launch_into.hot = getattr(into, "hot", None)  # pyright: ignore[reportFunctionMemberAccess]
+        self._keep(generation, launch, telling(launch_into, ready.served_by))
+        return launch, launch_into
 
     def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:
         """The arrays for results by the name that the function has for them."""
@@ -178,11 +177,19 @@ class CallPlan(Plan):
         raise ShapeError(f"{self.label} takes no out", hint="call the plan without it")
 
 
-def _ordered(launch: Callable[..., Any], order: tuple[int, ...]) -> Callable[..., Any]:
-    """The same launch on arrays in another order, or on more arrays than it needs."""
-    if order == tuple(range(len(order))):
+def _ordered(
+    launch: Callable[..., Any], order: tuple[int, ...], operands: int, results: int = 0
+) -> Callable[..., Any]:
+    """A launch on some of so many operands, in this order, and on all arrays of results."""
+    if order == tuple(range(operands)):
         return launch
-    return lambda *arrays: launch(*[arrays[number] for number in order])
+    numbers = *order, *range(operands, operands + results)
+
+    def ordered(*arrays: Array) -> Any:
+        return launch(*[arrays[number] for number in numbers])
+
+    ordered.hot = reordered(getattr(launch, "hot", None), order)  # pyright: ignore
+    return ordered
 
 
 def _runs_kernels(operands: Sequence[Array]) -> bool:

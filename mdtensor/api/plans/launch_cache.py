@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.arrays.device_scope import at, device_of, device_of_call
+from mdtensor.api.arrays.device_scope import at, device_of_call
 from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
 from mdtensor.api.arrays.torch_tensors import Taken
-from mdtensor.api.calls import statistics
-from mdtensor.api.calls.launchers import Launch, telling
+from mdtensor.api.calls.hot_calls import HotCalls
+from mdtensor.api.calls.launchers import Launch
 from mdtensor.api.engine import tuning_mode
-from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.plans.signature import PlanArrays, orders_of
 from mdtensor.errors import DTypeError
 from mdtensor.translate.python.tuples import as_tuple
@@ -35,10 +33,9 @@ class PlanLaunches(ABC):
     # The mode of tuning in which this is called; others have copies.
     mode: Hashable = "cached"
 
-    def __init__(self, takes: PlanArrays, tally: statistics.Tally) -> None:
+    def __init__(self, takes: PlanArrays) -> None:
         self._takes = takes
         self.specs, self.results = takes.specs, takes.results
-        self._tally = tally
         # Copies for the CUDA devices on which this was called, by their numbers: each has launches.
         self._there: dict[int, PlanLaunches] = {}
         # Copies for the modes of tuning that keep launches of their own.
@@ -47,7 +44,8 @@ class PlanLaunches(ABC):
         self._orders_with_out: tuple[object, ...] = ()
         self._launch: Launch | None = None
         self._launch_into: Callable[..., None] | None = None
-        self._launch_checking: Callable[..., None] | None = None
+        # What serves known calls, and the classes of arrays for which it was told of one.
+        self._hot, self._guarded = HotCalls(), set[object]()
 
     @abstractmethod
     def _first(self, operands: Sequence[Array]) -> Any:
@@ -63,47 +61,42 @@ class PlanLaunches(ABC):
             return self._first(operands) if self._launch is None else self._launch(*operands)
         if self._launch_into is None:
             return self._first_into(operands, out)
-        self._launch_into(*operands, *out)
-        self._tally.calls += 1
-        return None
+        return self._launch_into(*operands, *out)
 
-    def _keep(
-        self,
-        generation: int,
-        launch: Launch | None = None,
-        into: Callable[..., None] | None = None,
-    ) -> None:
-        """Keeps a launch that was chosen in a generation, as long as there is no later one."""
+    def _keep(self, generation: int, launch: Launch, into: Callable[..., None]) -> None:
+        """Keeps launches that were chosen in a generation, as long as there is no later one."""
         invalidation.when_cleared(self)
         if generation == invalidation.generation():
-            self._launch = launch or self._launch
-            self._launch_into = into or self._launch_into
+            self._launch, self._launch_into = launch, into
 
-    def _keep_program(self, generation: int, choice: Choice, arrays: str) -> Callable[..., None]:
-        """Keeps what runs one program into an array of the caller's.
+    def _guard(self, operands: Sequence[Any], out: Any, given: Taken | None = None) -> None:
+        """Has the built-in function serve calls like this one, which was served by a launch.
 
-        Layouts of CuPy's arrays are compared only where one is new: that takes as long as a launch.
+        `given` has the arrays of tensors among them.
         """
-        if arrays == "numpy":
-            checking = choice.program.remembering_launcher(self._takes.check_out)
-            into = telling(checking, (choice,))
-            self._keep(generation, into=into)
-            return into
-        if invalidation.cupy_array is None:
-            invalidation.knows_cupy(importlib.import_module("cupy"))
-        into = telling(choice.program.remembering_launcher(self._check_all), (choice,))
-        self._keep(generation, into=into)
-        self._launch_checking = self._launch_into
-        return into
+        generation, here = invalidation.generation(), self
+        if given is not None and given.on_cuda:
+            here = self._there.get(invalidation.current_device(), self)
+        launch = here._launch if out is None else here._launch_into
+        kinds = *map(_type_of, operands), _type_of(out)
+        if launch is None or kinds in self._guarded or tuning_mode.apart() is not None:
+            return
+        self._guarded.add(kinds)
+        invalidation.when_cleared(self)
+        self._hot.add(operands, {} if out is None else {"out": out}, launch, generation)
 
     def forget(self) -> None:
         """Drops the launches, so that the next call takes the best kernel known then."""
-        self._launch = self._launch_into = self._launch_checking = None
+        self._launch = self._launch_into = None
+        self._hot.clear()
+        self._guarded.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         # Launches are of this process; a copy makes its own.
-        launches = "_launch", "_launch_into", "_launch_checking", "device"
-        return {**self.__dict__, **dict.fromkeys(launches), "_there": {}, "_modes": {}}
+        launches = "_launch", "_launch_into", "device"
+        own: dict[str, Any] = {"_there": {}, "_modes": {}}
+        own |= {"_hot": HotCalls(), "_guarded": set[object]()}
+        return {**self.__dict__, **dict.fromkeys(launches), **own}
 
     def _in(self, mode: Hashable) -> Any:
         """The plan for calls in another mode of tuning: without launches where each is seen."""
@@ -135,7 +128,7 @@ class PlanLaunches(ABC):
         here = self._there.get(invalidation.current_device())
         if here is None or len(operands) != len(self.specs):
             return self._called_there(operands, out)
-        into, launch = here._launch_checking, here._launch
+        launch = here._launch
         if out is None and launch is not None:
             order = invalidation.order_of
             given: list[object] = []
@@ -146,13 +139,6 @@ class PlanLaunches(ABC):
                 return self._called_there(operands, out)
             if tuple(given) == here._orders:
                 return launch(*operands)
-        elif into is not None and type(out) is invalidation.cupy_array:
-            try:
-                into(*operands, out)
-            except ElsewhereError:
-                return self._called_there(operands, out)
-            here._tally.calls += 1
-            return out
         elif here._fits(operands, written := as_tuple(out)):
             here._run(operands, written)
             return out
@@ -192,22 +178,6 @@ class PlanLaunches(ABC):
         except AttributeError:
             return False
         return tuple(given) == self._orders_with_out
-
-    def _check_all(self, *arrays: Array) -> None:
-        """Whether the last of CuPy's arrays may be written by a call on the others.
-
-        Raises ElsewhereError where that is for another device's plan to say.
-        """
-        if not self._fits(arrays[:-1], arrays[-1:]):
-            kinds = {(_type_of(array), device_of(array)) for array in arrays}
-            if kinds != {(invalidation.cupy_array, self.device)}:
-                raise ElsewhereError
-            self._takes.check(arrays[:-1], arrays[-1:])
-        self._takes.check_out(*arrays)
-
-
-class ElsewhereError(Exception):
-    """The arrays are on another device than the plan."""
 
 
 def _taken(name: str, given: Any) -> Array:

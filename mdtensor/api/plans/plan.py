@@ -12,13 +12,14 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
 from mdtensor.api.arrays.jax_arrays import is_jax_array
-from mdtensor.api.arrays.torch_tensors import FollowedError, taken
-from mdtensor.api.calls import call_trace, computation, statistics
+from mdtensor.api.arrays.torch_tensors import FollowedError, in_torch, stream_of_call, taken
+from mdtensor.api.calls import call_trace, computation
+from mdtensor.api.calls.hot_calls import MISSED
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.engine.tuning_mode import Recorded, Steps, kept_as
 from mdtensor.api.plans.explain import explained
-from mdtensor.api.plans.launch_cache import ElsewhereError, PlanLaunches
+from mdtensor.api.plans.launch_cache import PlanLaunches
 from mdtensor.api.plans.signature import PlanArrays, check_masks, listed
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
@@ -61,13 +62,12 @@ class Plan(PlanLaunches):
         specs: tuple[TensorSpec, ...],
         results: tuple[TensorSpec, ...],
         md_homs: tuple[MDHom, ...],
-        dtype: np.dtype,
     ) -> None:
         self.label = label
         self._call = call
         self.md_homs = md_homs
         takes = PlanArrays(label, specs, results, bool(md_homs))
-        super().__init__(takes, statistics.tally(statistics.GENERATED, dtype))
+        super().__init__(takes)
         # Which every call looks up.
         self._layouts, self._layouts_with_out = takes.layouts, takes.layouts_with_out
 
@@ -80,10 +80,13 @@ class Plan(PlanLaunches):
         """Computes into `out`, or into a new array; a tuple of arrays for several results.
 
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
-        plan was made for, or where `out` shares memory with an operand. The arrays of the last
-        call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
-        Raises DTypeError for a masked array, DeviceError for arrays of several devices.
+        plan was made for, or where `out` shares memory with an operand. Raises DTypeError for a
+        masked array, DeviceError for arrays of several devices.
         """
+        if (quick := self._hot.call) is not None:
+            result = quick(*operands) if out is None else quick(*operands, out=out)
+            if result is not MISSED:
+                return result
         if _watchers:
             if self.mode != (mode := kept_as()):
                 return self._in(mode)(*operands, out=out)
@@ -92,106 +95,61 @@ class Plan(PlanLaunches):
                     return call_trace.traced("plan", self, operands, {"out": out})
                 here = self._there.get(invalidation.current_device(), self)
                 call_trace.runs(here._launch if out is None else here._launch_into)
-        if len(operands) == 2:
-            a, b = operands
-            kind = _type_of(a)
-            if kind is not _ndarray and kind is invalidation.cupy_array and kind is _type_of(b):
-                here = self._there.get(invalidation.current_device())
-                if here is not None:
-                    into, order = here._launch_checking, invalidation.order_of
-                    if into is not None and kind is _type_of(out):
-                        try:
-                            into(a, b, out)  # most calls of small kernels
-                        except ElsewhereError:
-                            return self._called_there(operands, out)
-                        here._tally.calls += 1
-                        return out
-                    # fmt: off
-                    if out is None and here._launch is not None and here._orders == (
-                        a.shape, order(a) or a.strides, a.dtype, a.data.device_id,
-                        b.shape, order(b) or b.strides, b.dtype, b.data.device_id,
-                    ):
-                        return here._launch(a, b)
-                    # fmt: on
-                return self._called_on_gpu(operands, out)
-        elif operands and _type_of(operands[0]) is invalidation.cupy_array:
+        if operands and _type_of(operands[0]) is invalidation.cupy_array:
             return self._called_on_gpu(operands, out)
-        are_numpys = True
+        are_numpys, parts = True, list[object]()
         try:
-            if len(operands) == 2:
-                a, b = operands
-                are_numpys = _type_of(a) is _ndarray and _type_of(b) is _ndarray
-                if out is None:
-                    given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
-                else:
-                    # fmt: off
-                    given = (
-                        a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype,
-                        out.shape, out.strides, out.dtype,
-                    )
-                    # fmt: on
-                    into = self._launch_into
-                    if are_numpys and into is not None and given == self._layouts_with_out:
-                        into(a, b, out)
-                        self._tally.calls += 1
-                        return out
-            else:
-                parts: list[object] = []
-                for x in operands if out is None else (*operands, out):
-                    parts += x.shape, x.strides, x.dtype
-                    if _type_of(x) is not _ndarray:
-                        are_numpys = False
-                given = tuple(parts)
+            for x in operands if out is None else (*operands, out):
+                parts += x.shape, x.strides, x.dtype
+                if _type_of(x) is not _ndarray:
+                    are_numpys = False
+            given = tuple(parts)
         except AttributeError:
             given = None
         if given is None or not are_numpys:
             if computation.planner.get() is not None:
                 return self._planned(operands)
-            try:
-                tensors = taken(operands, {"out": out})
-            except FollowedError:
-                calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
-                return calls.called(self, operands, {"out": out})
-            if tensors is not None and not self._launches(tensors):
-                tensors = taken(operands, {"out": out}, owned=True)
-            if tensors is not None:
-                return tensors.returned(self(*tensors.args, **tensors.options))
-            if any(map(is_jax_array, operands)):
-                calls = importlib.import_module("mdtensor.api.frameworks.jax_calls")
-                return calls.called(self, operands, {} if out is None else {"out": out})
-            if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
-                return self._called_on_gpu(operands, out)
-            check_masks(operands)
-            if given is not None:
-                self._takes.check_arrays(operands if out is None else (*operands, out))
-        if given is None:
-            if type(out) is tuple:
-                return self._called_into_several(operands, out)
-            raise self._takes.no_arrays(operands if out is None else (*operands, out))
+            if (stream := stream_of_call(operands, {"out": out})) is not None:
+                return in_torch(stream, self._on_others, operands, out, given)
+            return self._on_others(operands, out, given)
+        return self._on_numpys(operands, out, given)
+
+    def _on_others(
+        self, operands: Sequence[Array], out: Any, given: tuple[object, ...] | None
+    ) -> Arrays:
+        """A call on arrays of other libraries, or on what has the layouts that are `given`."""
+        try:
+            tensors = taken(operands, {"out": out})
+        except FollowedError:
+            calls = importlib.import_module("mdtensor.api.frameworks.autograd_calls")
+            return calls.called(self, operands, {"out": out})
+        if tensors is not None and not self._launches(tensors):
+            tensors = taken(operands, {"out": out}, owned=True)
+        if tensors is not None:
+            self._guard(operands, out, tensors)
+            return tensors.returned(self(*tensors.args, **tensors.options))
+        if any(map(is_jax_array, operands)):
+            calls = importlib.import_module("mdtensor.api.frameworks.jax_calls")
+            return calls.called(self, operands, {} if out is None else {"out": out})
+        if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
+            return self._called_on_gpu(operands, out)
+        check_masks(operands)
+        if given is not None:
+            self._takes.check_arrays(operands if out is None else (*operands, out))
+            return self._on_numpys(operands, out, given)
+        if _type_of(out) is tuple:
+            self._takes.check(operands, out)
+            self._run(operands, out)
+            return out
+        raise self._takes.no_arrays(operands if out is None else (*operands, out))
+
+    def _on_numpys(self, operands: Sequence[Array], out: Any, given: tuple[object, ...]) -> Arrays:
+        """A call on arrays of NumPy's with these layouts."""
         if given != (self._layouts if out is None else self._layouts_with_out):
             self._takes.compare(operands, None if out is None else (out,))
-        if out is None:
-            launch = self._launch
-            if launch is not None:
-                return launch(*operands)
-            return self._first(operands)
-        into = self._launch_into
-        if into is None:
-            self._first_into(operands, (out,))
-            return out
-        into(*operands, out)
-        self._tally.calls += 1
-        return out
-
-    def _called_into_several(self, operands: tuple[Array, ...], out: Any) -> Arrays:
-        self._takes.check(operands, out)
-        into = self._launch_into
-        if into is None:
-            self._first_into(operands, out)
-            return out
-        into(*operands, *out)
-        self._tally.calls += 1
-        return out
+        self._guard(operands, out)
+        result = self._run(operands, () if out is None else (out,))
+        return result if out is None else out
 
     def _planned(self, operands: Sequence[Array]) -> Arrays:
         """A call on placeholders of any strides, whose computations are not run but seen."""

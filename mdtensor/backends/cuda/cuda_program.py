@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -319,63 +318,3 @@ class CudaProgram:
             return
         for kernel in self.launches:
             kernel(stream, arguments.address, 0)
-
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """A launcher that calls `check` with the arrays whenever one of them is new.
-
-        So is one that has another shape than before; CuPy's arrays never change their types, nor
-        their strides without their shapes. Arrays are remembered by weak references.
-        """
-        last, known, run, ref = threading.local(), self._local, self.launcher(), weakref.ref
-        functions = self.device.functions
-        current_stream, is_captured = functions.current_stream, functions.is_captured
-
-        def launch(*arrays: Array) -> None:
-            before: list[tuple[Callable[[], Any], Any]] = getattr(last, "known", [])
-            is_known = len(before) == len(arrays) and all(
-                one() is array and array.shape == shape
-                for array, (one, shape) in zip(arrays, before, strict=True)
-            )
-            if not is_known:
-                last.known = []
-                check(*arrays)
-            run(*arrays)
-            if not is_known:
-                last.known = [(ref(array), array.shape) for array in arrays]
-
-        def launch_of_three(first: Array, second: Array, third: Array) -> None:
-            # Most programs; spelt out, since this is most of a small call.
-            try:
-                one, two, three, shape, and_shape, to_shape, places = last.known
-            except AttributeError:
-                one = two = three = _nothing
-                shape = and_shape = to_shape = places = None
-            if (one() is first and two() is second and three() is third) and (
-                first.shape == shape and second.shape == and_shape and third.shape == to_shape
-            ):
-                stream = current_stream().ptr
-                try:
-                    again = known.known[stream].get(places)
-                except (AttributeError, KeyError):
-                    again = None
-                if again is None or (stream != _LEGACY_STREAM and is_captured(stream)):
-                    run(first, second, third)
-                else:
-                    again(stream)
-                return
-            if places is not None:
-                del last.known
-            check(first, second, third)
-            run(first, second, third)
-            places = first.data.ptr, second.data.ptr, third.data.ptr
-            last.known = (
-                *(ref(first), ref(second), ref(third)),
-                *(first.shape, second.shape, third.shape),
-                places,
-            )
-
-        return launch_of_three if self._arrays == 3 else launch
-
-
-def _nothing() -> None:
-    """The value of a weak reference to no array."""

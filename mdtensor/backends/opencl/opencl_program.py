@@ -133,15 +133,6 @@ class OpenCLProgram:
         """The program itself, which returns when the outputs are written."""
         return self, None
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """A launcher by which `check` sees the arrays of each call."""
-
-        def launch(*arrays: np.ndarray) -> None:
-            check(*arrays)
-            self(*arrays)
-
-        return launch
-
     def _run_through_buffers(self, arrays: Sequence[np.ndarray]) -> None:
         cl, queue = self.device.cl, self.device.queue
         flags = cl.mem_flags

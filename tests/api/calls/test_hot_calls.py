@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
+import importlib.util
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +18,10 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import call_cache, hot_calls
 from mdtensor.api.engine import cpu_tier, registry
 from mdtensor.api.engine.launch_counter import LaunchNumbers
+from mdtensor.errors import ShapeError
 
+# Where it is imported, it begins a process, which no test may.
+torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 A, B = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(4, 5)
 
 
@@ -72,7 +79,8 @@ def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_calls_on_tensors_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
+    if torch is None:
+        pytest.skip("torch is not installed")
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("torch before 2.10 has no exchange interface")
     registry.engine_for().settle()
@@ -93,7 +101,8 @@ def test_calls_on_tensors_that_come_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_gradients_read_some_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
+    if torch is None:
+        pytest.skip("torch is not installed")
     a = torch.arange(1200.0, dtype=torch.float64).view(30, 40)  # more than counts by its content
     b = torch.ones(40, 35, dtype=torch.float64, requires_grad=True)
     given = torch.ones(30, 35, dtype=torch.float64)
@@ -131,6 +140,46 @@ def test_better_kernels_are_taken(served: list[Any], monkeypatch: pytest.MonkeyP
     invalidation.clear()
     product(A, B)
     assert len(served) > count
+
+
+def test_plans_are_served_and_take_better_kernels() -> None:
+    registry.engine_for().settle()
+    plan, out = mdt.compile("ij,jk->ik", A, B), np.empty((3, 5))
+    for _ in range(3):
+        np.testing.assert_allclose(plan(A, B), A @ B)
+        assert plan(A, B, out=out) is out
+    assert plan._hot.call(A, B) is not hot_calls.MISSED
+    assert plan._hot.call(A, B, out=out) is out
+    with pytest.raises(ShapeError, match="shares memory with operand 0"):
+        mdt.compile("ij->ij", A)(A, out=A)
+    copied = pickle.loads(pickle.dumps(plan))
+    assert copied._hot.call is None
+    invalidation.clear()
+    assert plan._hot.call(A, B) is hot_calls.MISSED
+    np.testing.assert_allclose(plan(A, B), A @ B)
+
+
+def test_plans_on_tensors_are_served() -> None:
+    if torch is None:
+        pytest.skip("torch is not installed")
+    a, b = torch.from_numpy(A.copy()), torch.from_numpy(B.copy())
+    plan = mdt.compile("ij,jk->ik", a, b)
+    for _ in range(4):
+        torch.testing.assert_close(plan(a, b), a @ b)
+    if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        assert plan._hot.call(a, b) is not hot_calls.MISSED
+    invalidation.clear()
+    torch.testing.assert_close(plan(a, b), a @ b)
+
+
+def test_what_is_dropped_leaves_its_calls_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdt.stats(reset=True)
+    plan = mdt.compile("ij,jk->ik", A, B)
+    for _ in range(10):
+        plan(A, B)
+    del plan
+    gc.collect()
+    assert mdt.stats(reset=True).generated["float"] == 10
 
 
 def test_a_trace_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,6 @@ class Noted:
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
         return lambda *arrays: self.seen.append((self.name, "beginner", *arrays)), None
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        def launch(*arrays: Any) -> None:
-            check(*arrays)
-            self.seen.append((self.name, "remembering", *arrays))
-
-        return launch
-
 
 class Standing:
     """A stand-in with what it did."""
@@ -60,10 +53,10 @@ def test_the_second_launch_asks_and_a_later_one_waits_whoever_makes_them() -> No
     made = Standing(4)
     begin, wait = made.program.beginner()
     assert wait is None
-    ways = [made.program.launcher(), begin, made.program.remembering_launcher(lambda *_: None)]
+    ways = [made.program.launcher(), begin, made.program]
     for number in range(6):
         ways[number % 3](number)
-    names = [("general", way) for way in ("launcher", "beginner", "remembering")] * 2
+    names = [("general", way) for way in ("launcher", "beginner", "call")] * 2
     launched = [(*name, number) for number, name in enumerate(names)]
     assert made.seen == [*launched[:2], "again", *launched[2:4], "own", *launched[4:]]
 
@@ -77,18 +70,16 @@ def test_no_launch_waits_before_its_shape_came_again() -> None:
 
 
 def test_what_is_recorded_runs_the_own_program() -> None:
-    made, checked = Standing(100), list[Any]()
+    made = Standing(100)
     launch = made.program.launcher()
-    remembering = made.program.remembering_launcher(lambda *arrays: checked.append(arrays))
     launch("a")
     made.captured = True
-    for each in (launch, remembering, made.program.beginner()[0], made.program):
+    for each in (launch, made.program.beginner()[0], made.program):
         each("b")
     made.captured = False
     launch("c")
     ways = [seen[1] for seen in made.seen if seen[0] == "own" and seen != "own"]
-    assert ways == ["launcher", "remembering", "launcher", "call"]
-    assert checked == [("b",)]
+    assert ways == ["launcher", "launcher", "call"]
     assert made.seen[-2:] == [("general", "launcher", "c"), "again"], "the second that counts"
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls.hot_calls import MISSED
 from mdtensor.api.frameworks.call_text import held_call
 from mdtensor.api.frameworks.torch_operators import register
 
@@ -151,6 +153,20 @@ def test_known_calls_are_launched_wherever_torch_is(torch: Any) -> None:
     for several in results:
         for found in several:
             check(found)
+
+
+def test_plans_take_better_kernels(torch: Any) -> None:
+    a, b = (randn(torch, 256, 256, dtype="float16", grad=False) for _ in range(2))
+    plan = mdt.compile("ij,jk->ik", a, b)
+    for _ in range(3):
+        plan(a, b)
+    plan.tune(3.0, quiet=True)
+    for _ in range(3):
+        found = plan(a, b)
+    torch.testing.assert_close(found, a @ b, rtol=1e-2, atol=1e-1)
+    assert plan._hot.call(a, b) is not MISSED
+    invalidation.clear()
+    assert plan._hot.call(a, b) is MISSED
 
 
 def test_graphs_of_torch_record_calls_of_several_kernels(torch: Any) -> None:

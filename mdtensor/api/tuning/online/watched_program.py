@@ -47,10 +47,6 @@ class WatchedProgram:
         launch, wait = self.program.beginner(behind=behind)
         return (launch, wait) if wait is not None else (self._watching(launch), None)
 
-    def remembering_launcher(self, check: Launch) -> Launch:
-        """A remembering launcher of the program that is watched."""
-        return self._watching(self.program.remembering_launcher(check))
-
     def _watching(self, launch: Launch) -> Launch:
         share = self._share
 
