@@ -4,8 +4,8 @@
 
 Two padded convolutions with biases and ReLU, two poolings, a linear layer, cross entropy, and their
 gradients: milliseconds of the first step, then of a step before and after the calls were tuned,
-by turns with torch's own, medians. The optimizer is torch's in both. Gradients of both are compared
-with float64 first.
+by turns with torch's own, medians. The optimizer is torch's in both, with a rate of 0, so that
+gradients stay those of the first step; they are compared with float64 before and after.
 """
 
 from __future__ import annotations
@@ -110,11 +110,16 @@ def main(arguments: list[str] | None = None) -> int:
     ways["mdtensor"]()
     first = (time.perf_counter() - begin) * 1e3
     by_torch(functional, exact, images.double(), labels).backward()
-    wrong = max(
-        float((mine[name].grad - due.grad).abs().max() / due.grad.abs().max())
-        for name, due in exact.items()
-    )
-    tell(f"first step {first:.0f} ms, gradients within {wrong:.1e} of float64", options.out)
+
+    def wrong(p: dict[str, Any]) -> float:
+        return max(
+            float((p[name].grad - due.grad).abs().max() / due.grad.abs().max())
+            for name, due in exact.items()
+        )
+
+    ways["torch"]()
+    found_first = max(wrong(mine), wrong(theirs))
+    tell(f"first step {first:.0f} ms, gradients within {found_first:.1e} of float64", options.out)
     for _ in range(WARM_STEPS):
         for way in ways.values():
             way()
@@ -128,7 +133,9 @@ def main(arguments: list[str] | None = None) -> int:
         ways["mdtensor"]()
     after = timed(ways)
     tell("tuned   " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in after.items()), options.out)
-    return int(wrong > MOST_WRONG)
+    found_last = max(wrong(mine), wrong(theirs))
+    tell(f"gradients within {found_last:.1e} of float64", options.out)
+    return int(max(found_first, found_last) > MOST_WRONG)
 
 
 if __name__ == "__main__":

@@ -123,10 +123,11 @@ def maker_of(spec: TensorSpec, like: Any) -> Callable[[], Any]:
 def exchange_of(tensor: Any, on_cuda: bool) -> ArrayExchange | None:
     """What describes tensors like one where it lies; None where that is not all there is to them.
 
-    Nor where it is not on a CUDA device as is asked for, or on the processor.
+    Nor where it is not on the current CUDA device as is asked for, or on the processor.
     """
     found = _exchange_of(_type_of(tensor))
-    lies_there = tensor.is_cuda if on_cuda else tensor.is_cpu
+    is_here = tensor.is_cuda and tensor.get_device() == invalidation.current_device()
+    lies_there = is_here if on_cuda else tensor.is_cpu
     return None if found is None or not lies_there or tensor.is_complex() else found
 
 

@@ -1,7 +1,7 @@
 """Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
 
-It serves calls that come to one program: of the LLVM device, without memory of its own and with a
-small result, on arrays of NumPy and tensors of torch; and of CUDA, on tensors of torch.
+It serves calls that come to one program: of the LLVM device, with a small result, and where threads
+share its launcher, on arrays of NumPy and tensors of torch; and of CUDA, on tensors of torch.
 `python -m bench.small_calls` and `python -m bench.torch_calls` are what it is for.
 """
 
@@ -95,7 +95,8 @@ class HotCalls:
         return HotCalls, ()
 
     def __del__(self) -> None:
-        self.clear()  # whose counters the statistics have
+        if self._counts:  # which the statistics have
+            self.clear()
 
     def add(
         self, args: Sequence[Any], options: Mapping[str, Any], launch: Any, generation: int

@@ -70,7 +70,7 @@ class PlanLaunches(ABC):
             self._launch, self._launch_into = launch, into
 
     def _guard(self, operands: Sequence[Any], out: Any, given: Taken | None = None) -> None:
-        """Has the built-in function serve calls like this one, which was served by a launch.
+        """Has the built-in function serve calls like this one, whose arrays fit the plan.
 
         `given` has the arrays of tensors among them.
         """

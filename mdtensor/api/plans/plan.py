@@ -126,8 +126,9 @@ class Plan(PlanLaunches):
         if tensors is not None and not self._launches(tensors):
             tensors = taken(operands, {"out": out}, owned=True)
         if tensors is not None:
-            self._guard(operands, out, tensors)
-            return tensors.returned(self(*tensors.args, **tensors.options))
+            result = tensors.returned(self(*tensors.args, **tensors.options))
+            self._guard(operands, out, tensors)  # behind the call, which refuses other layouts
+            return result
         if any(map(is_jax_array, operands)):
             calls = importlib.import_module("mdtensor.api.frameworks.jax_calls")
             return calls.called(self, operands, {} if out is None else {"out": out})

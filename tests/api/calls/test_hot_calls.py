@@ -172,6 +172,24 @@ def test_plans_on_tensors_are_served() -> None:
     torch.testing.assert_close(plan(a, b), a @ b)
 
 
+@pytest.mark.parametrize("kind", ["tensor", "array", "tensor into out", "array into out"])
+def test_plans_refuse_other_layouts_each_time(kind: str) -> None:
+    if kind.startswith("tensor") and torch is None:
+        pytest.skip("torch is not installed")
+    library: Any = torch if kind.startswith("tensor") else np
+    plan, out = mdt.compile("ij,jk->ik", A, B), np.empty((3, 5))
+    for _ in range(3):
+        plan(A, B)
+        plan(A, B, out=out)
+    small, single = library.ones((2, 2), dtype=library.float64), library.ones((3, 4))
+    given = {"out": library.ones((2, 2), dtype=library.float64)} if kind.endswith("out") else {}
+    for operands in ((small, small), (single.T, small), (small, single)):
+        for _ in range(3):
+            with pytest.raises(ShapeError):
+                plan(*operands, **given)
+    np.testing.assert_allclose(plan(A, B), A @ B)
+
+
 def test_what_is_dropped_leaves_its_calls_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     mdt.stats(reset=True)
     plan = mdt.compile("ij,jk->ik", A, B)
