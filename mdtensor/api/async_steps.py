@@ -8,42 +8,16 @@ beside its inside.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from operator import itemgetter
 from typing import Any, Protocol
 
-import numpy as np
-
 from mdtensor.dataclass import dataclass
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom, Step
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.programs.step_dependences import are_apart
 
-_MANY = 1 << 20  # indices along an axis that are compared one by one
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The steps of a call, in order, over numbered slots; the first slots are the operands."""
-
-    steps: tuple[Step, ...]
-    operands: int
-    results: tuple[int, ...]
-
-    @property
-    def between(self) -> dict[int, TensorSpec]:
-        """The arrays that are neither operands nor results."""
-        return {
-            slot: buffer.spec
-            for step in self.steps
-            for slot, buffer in zip(step.results, step.md_hom.outputs, strict=True)
-            if slot not in self.results
-        }
-
-
-# What begins a step, and what waits for it: see `Program.beginner`.
+# What begins a step, and what waits for it: see `beginner` of compiled programs.
 Begun = tuple[Callable[..., None], Callable[[], None] | None]
 
 
@@ -129,43 +103,3 @@ def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:
     finally:
         if finish is not None:
             finish()
-
-
-def are_apart(one: Step, other: Step) -> bool:
-    """Whether two steps are independent: neither accesses what the other writes."""
-    written, also_written = set(one.results), set(other.results)
-    if written & set(other.operands) or also_written & set(one.operands):
-        return False
-    return all(
-        _miss(one.md_hom, mine, other.md_hom, theirs)
-        for mine in one.md_hom.out_view
-        for theirs in other.md_hom.out_view
-        if one.results[mine.buffer] == other.results[theirs.buffer]
-    )
-
-
-def _miss(one: MDHom, mine: Access, other: MDHom, theirs: Access) -> bool:
-    """Whether two accesses are disjoint: along some axis they have no index in common."""
-    for first, second in zip(mine.index, theirs.index, strict=True):
-        if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):
-            low, high = first.bounds(one.extents)
-            least, most = second.bounds(other.extents)
-            if high < least or most < low:
-                return True
-            few = _count(first, one) <= _MANY and _count(second, other) <= _MANY
-            if few and not np.intersect1d(_places(first, one), _places(second, other)).size:
-                return True
-    return False
-
-
-def _count(index: AffineIndex, md_hom: MDHom) -> int:
-    return math.prod(md_hom.extents[dim] for dim in index.dims)
-
-
-def _places(index: AffineIndex, md_hom: MDHom) -> np.ndarray:
-    """All values that an index takes."""
-    places = np.array([index.offset])
-    for dim, coefficient in index.coefficients:
-        steps = coefficient * np.arange(md_hom.extents[dim])
-        places = np.unique(np.add.outer(places, steps))
-    return places

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.translate import reference
 
 EXECUTORS = ("kernels", "reference")
@@ -25,4 +25,4 @@ def executions(
 def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the reference interpreter compute instead of kernels, also what they computed before."""
     invalidation.clear()
-    monkeypatch.setattr(computation, "executor", reference.compute)
+    monkeypatch.setattr(program_calls, "executor", reference.compute)

@@ -20,7 +20,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation, statistics
+from mdtensor.api.calls import program_calls, statistics
 from mdtensor.api.calls.shape_families import Families
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.evaluated import Evaluated
@@ -91,7 +91,7 @@ def calls_on(tier: str, name: str) -> int:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(registry, "serving", _SERVING[tier])
         if tier == statistics.EVALUATED:  # known families would have kernels
-            patched.setattr(computation, "families", Families(registry.engine_so_far))
+            patched.setattr(program_calls, "families", Families(registry.engine_so_far))
         try:
             _check(name)
         except Exception as error:

@@ -260,14 +260,14 @@ def _nothing(*_: object) -> None:
 @contextlib.contextmanager
 def not_computed() -> Iterator[None]:
     """Calls go as far as the kernels, which don't run."""
-    from mdtensor.api.calls import computation
+    from mdtensor.api.calls import program_calls
 
-    kept = computation.executor
-    computation.executor = _nothing
+    kept = program_calls.executor
+    program_calls.executor = _nothing
     try:
         yield
     finally:
-        computation.executor = kept
+        program_calls.executor = kept
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
@@ -39,7 +39,7 @@ def compute_there(md_hom: MDHom, inputs: tuple[Any, ...], outputs: tuple[Any, ..
 
 
 def _use_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(computation, "executor", compute_there)
+    monkeypatch.setattr(program_calls, "executor", compute_there)
 
 
 # Before any conftest takes it: tests that ask for the reference get the GPU too.

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.async_steps import Begun, Step, are_apart, launched, run_all
+from mdtensor.api.async_steps import Begun, launched, run_all
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.programs.step_dependences import are_apart
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function

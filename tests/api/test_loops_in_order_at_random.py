@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.directive import mdh
 from mdtensor.errors import ProgramError
 from mdtensor.translate import reference
@@ -85,6 +85,6 @@ def check(seed: int) -> str:
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_they_agree_with_python(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(md_homs_from_loops, "STORES", 0)  # nothing is written out as few kernels
-    monkeypatch.setattr(computation, "executor", reference.compute)
+    monkeypatch.setattr(program_calls, "executor", reference.compute)
     outcomes = [check(seed) for seed in range(first, first + 20)]
     assert outcomes.count("right") >= 6  # others have no order of kernels

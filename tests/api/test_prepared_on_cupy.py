@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ShapeError
@@ -158,7 +158,7 @@ def test_a_padded_convolution_is_one_kernel_where_zeros_outside_cost_nothing(
 
     engine, others = SimpleNamespace(fills_with_zeros=fills_with_zeros), registry.engine_for
     monkeypatch.setattr(registry, "engine_for", lambda a: engine if a == "cupy" else others(a))
-    monkeypatch.setattr(computation, "_table", Bounded(64))
+    monkeypatch.setattr(program_calls, "_table", Bounded(64))
     rng = np.random.default_rng(7)
     img, flt = (rng.random(shape, np.float32) for shape in ((2, 9, 8, 4), (5, 3, 3, 4)))
     first, second = (mdt.conv(Array.of(img), Array.of(flt), padding=1) for _ in range(2))

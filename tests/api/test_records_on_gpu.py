@@ -12,7 +12,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.errors import DTypeError
 from mdtensor.translate import reference
@@ -120,9 +120,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     monkeypatch.setattr(registry, "choice_for", choice_for)
     monkeypatch.setattr(registry, "choose_ahead", lambda md_homs, arrays: None)
-    computation.forget()
+    program_calls.forget()
     yield found
-    computation.forget()
+    program_calls.forget()
 
 
 def records(dtype: np.dtype, count: int = 7) -> np.ndarray:

@@ -18,8 +18,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Pointwise, PrefixSum, named
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.reference import run
-from mdtensor.translate.rewrites.stages import Stage
 from tests.interrupts import is_free
 from tests.lower.fuzz import check_program, random_einsum_case
 from tests.lower.md_hom_cases import StagedRun
@@ -31,8 +31,7 @@ CASES = int(os.environ.get("MDTENSOR_TEST_KERNELS", "60"))
 @pytest.mark.parametrize("seed", range(CASES))
 def test_random_md_homs_are_what_the_oracle_says(seed: int) -> None:
     given = random_md_hom(random.Random(f"evaluated {seed}"))
-    whole = Stage(given.md_hom, tuple(range(len(given.md_hom.inputs))))
-    StagedRun(given, [whole], seed).check(0, Evaluation(given.md_hom))
+    StagedRun(given, Program.of(given.md_hom).steps, seed).check(0, Evaluation(given.md_hom))
 
 
 @pytest.mark.parametrize("seed", range(CASES))
@@ -46,8 +45,7 @@ def test_parts_are_what_the_whole_is(seed: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(evaluation, "BYTES", 200)
     monkeypatch.setattr(evaluation, "ELEMENTS", 50)
     given = random_md_hom(random.Random(f"in parts {seed}"))
-    whole = Stage(given.md_hom, tuple(range(len(given.md_hom.inputs))))
-    StagedRun(given, [whole], seed).check(0, Evaluation(given.md_hom))
+    StagedRun(given, Program.of(given.md_hom).steps, seed).check(0, Evaluation(given.md_hom))
     einsum = random_einsum_case(f"{seed}/cpu/{seed}").einsum
     check_program(Evaluation(einsum.md_hom()), einsum, seed)
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation as computations
-from mdtensor.api.calls.computation import single
-from mdtensor.api.gradients.pullback import pullback
+from mdtensor.api.calls import program_calls as computations
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
+from mdtensor.translate.gradients.pullback import pullback
+from mdtensor.translate.md_hom_program import Program
 from tests.gradients.random_md_homs import random_md_hom
 
 _STEP = 1e-6
@@ -67,10 +67,10 @@ def check_random(seed: int, *, compiled: bool) -> None:
     results = reference.run(md_hom, arrays)
     cotangents = [random.standard_normal(result.shape) for result in results]
     wanted, given = list(range(len(arrays))), list(range(len(results)))
-    forward = computations.staged(single(md_hom))
+    forward = computations.staged(Program.of(md_hom))
     operands = [*arrays, *results, *cotangents]
 
-    def build(specs: Sequence[TensorSpec]) -> computations.Computation:
+    def build(specs: Sequence[TensorSpec]) -> computations.Program:
         return pullback(forward, specs, wanted, given)
 
     before = computations.executor

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frameworks.call_text import held_call
-from mdtensor.api.gradients.pullback import pullback
+from mdtensor.translate.gradients.pullback import pullback
+from mdtensor.translate.md_hom_program import Program
 
 IMAGES = "NCHW,KCRS->NKPQ"
 
 
-def _points(computation: Computation) -> int:
+def _points(program: Program) -> int:
     """How many points the steps compute."""
-    return sum(math.prod(step.md_hom.extents.values()) for step in computation.steps)
+    return sum(math.prod(step.md_hom.extents.values()) for step in program.steps)
 
 
-def _back(function: Any, *given: Any, **options: Any) -> tuple[Computation, Computation]:
+def _back(function: Any, *given: Any, **options: Any) -> tuple[Program, Program]:
     """A call on arrays of float32, told by their shapes, and its pullback to all of them."""
     specs = [mdt.spec(each) for each in given if isinstance(each, tuple)]
     placed = [mdt.spec(each) if isinstance(each, tuple) else each for each in given]
-    found = held_call(function, *placed, **options).computation
+    found = held_call(function, *placed, **options).program
     every = (*specs, *found.results, *found.results)
     return found, pullback(found, every, range(len(specs)), [0])
 

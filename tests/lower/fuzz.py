@@ -28,8 +28,8 @@ from mdtensor.lower.schedule.rules.row_stores import rows_across
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import kind_of
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.reference import run
-from mdtensor.translate.rewrites.stages import Stage
 from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
 from tests.lower.random_problems import (
     Einsum,
@@ -69,9 +69,8 @@ class Case:
         return self.einsum.md_hom()
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        md_hom = self.md_hom()
-        return (Stage(md_hom, tuple(range(len(md_hom.inputs)))),)
+    def stages(self) -> tuple[Step, ...]:
+        return Program.of(self.md_hom()).steps
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:

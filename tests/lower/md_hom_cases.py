@@ -18,8 +18,9 @@ from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.reference import compute, run
-from mdtensor.translate.rewrites.stages import Stage, stages
+from mdtensor.translate.rewrites.stages import stages
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 from tests.lower.random_md_homs import Drawn, UnsuitableError, drawn, random_elements, random_md_hom
@@ -59,14 +60,14 @@ class MDHomCase:
         return problem
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        return stages(self.drawn.md_hom)
+    def stages(self) -> tuple[Step, ...]:
+        return stages(self.drawn.md_hom).steps
 
     def problems(self) -> list[Problem]:
         fixed = map(self.fixed, self.stages)
         return [generalised(problem)[0] if self.general else problem for problem in fixed]
 
-    def fixed(self, stage: Stage) -> Problem:
+    def fixed(self, stage: Step) -> Problem:
         """The problem of a stage with numbers for extents."""
         problem = problem_from_md_hom(stage.md_hom)
         return with_narrow_places(problem) if self.narrow else problem
@@ -136,7 +137,7 @@ def other_shapes(case: MDHomCase) -> Iterator[MDHomCase]:
 class StagedRun:
     """Arrays for all stages of an md_hom: those given, and what the oracle puts between."""
 
-    def __init__(self, given: Drawn, chain: Sequence[Stage], seed: int) -> None:
+    def __init__(self, given: Drawn, chain: Sequence[Step], seed: int) -> None:
         self.drawn, self.stages = given, chain
         rng = np.random.default_rng(seed)
         self.given = [
@@ -144,13 +145,14 @@ class StagedRun:
             for operand, limits in zip(given.inputs, given.ranges, strict=True)
         ]
         self.inputs: list[list[Placed]] = []
-        between: list[Placed] = []
+        slots = dict(enumerate(self.given))
         for stage in chain:
-            inputs = [self.given[n] if n >= 0 else between[-1 - n] for n in stage.inputs]
+            inputs = [slots[n] for n in stage.operands]
             self.inputs.append(inputs)
             if stage is not chain[-1]:
                 results = run(stage.md_hom, [placed.array for placed in inputs], cast=True)
-                between = [Placed(_plain(result), result) for result in results]
+                placed = [Placed(_plain(result), result) for result in results]
+                slots |= zip(stage.results, placed, strict=True)
 
     def check(self, number: int, program) -> None:
         """Runs the program of a stage twice, and compares all bytes that it may touch."""

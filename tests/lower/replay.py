@@ -42,7 +42,7 @@ def compiled(recipe: Recipe, on=device) -> str:
         check_program(program, recipe.einsum, recipe.seed)
     else:
         given = recipe.drawn_md_hom()
-        StagedRun(given, stages(given.md_hom), recipe.seed).check(recipe.stage, program)
+        StagedRun(given, stages(given.md_hom).steps, recipe.seed).check(recipe.stage, program)
     return RIGHT
 
 

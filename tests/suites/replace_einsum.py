@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import mdtensor.api.frontends.einsum.einsum as module
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.statistics import stats
 from mdtensor.api.frontends.einsum.tensordot import tensordot
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":
-    computation.executor = reference.compute
+    program_calls.executor = reference.compute
 
 
 def replace_numpy() -> None:

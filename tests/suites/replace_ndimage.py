@@ -12,7 +12,7 @@ import pytest
 import scipy.ndimage
 from scipy._lib._array_api import xp_capabilities_table
 
-import mdtensor.api.calls.computation as module
+import mdtensor.api.calls.program_calls as module
 from mdtensor.api.calls.statistics import stats
 from mdtensor.api.frontends.ndimage import ndimage
 from mdtensor.translate import reference

@@ -10,13 +10,13 @@ import os
 
 import pytest
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.statistics import stats
 from mdtensor.api.replacing import replacing
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":
-    computation.executor = reference.compute
+    program_calls.executor = reference.compute
 
 _replacing = replacing("numpy")
 

@@ -16,7 +16,7 @@ import pytest
 import scipy.signal
 import scipy.signal.tests
 
-import mdtensor.api.calls.computation as module
+import mdtensor.api.calls.program_calls as module
 from mdtensor.api.calls.statistics import stats
 from mdtensor.api.frontends import correlation
 from mdtensor.translate import reference

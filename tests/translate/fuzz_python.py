@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.errors import TranslationError
 from mdtensor.translate import reference
 from tests.translate.programs import data, irregular, loops, reductions, stencils
@@ -47,7 +47,7 @@ def outcome(name: str) -> str:
     _, front, number = name.split("/")
     is_compiled = int(number) % COMPILED == 0
     invalidation.clear()
-    computation.executor = None if is_compiled else reference.compute
+    program_calls.executor = None if is_compiled else reference.compute
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -55,7 +55,7 @@ def outcome(name: str) -> str:
         except TranslationError as error:
             return f"{REFUSED}: {type(error).__name__}"
         finally:
-            computation.executor = None
+            program_calls.executor = None
     return f"{RIGHT}, {'compiled' if is_compiled else 'evaluated'}"
 
 

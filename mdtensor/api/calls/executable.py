@@ -1,4 +1,4 @@
-"""Ready: an executable computation, with its kernels chosen, on arrays of one library."""
+"""Ready: an executable program, with its kernels chosen, on arrays of one library."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.async_steps import Begins, Chain, Launch, launched, run_all
+from mdtensor.api.async_steps import Begins, Launch, launched, run_all
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program, Step, lifetimes
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
@@ -24,67 +24,65 @@ class Ready:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
-    shares memory with another array. `is_one_program` says that one program on some of the operands
-    is all there is to run. `whole` runs all steps of a call of several at once, where that is
-    known; else `counted` takes what runs them one by one, and whether the calling thread does that
-    `alone`. `converted`
-    are operands that are copied to another type first. `engine` names what computes the steps, for
-    the statistics, once their programs are chosen.
+    shares memory with another array. `whole` runs all steps of a call of several at once, where
+    that is known; else `counted` takes what runs them one by one, and whether the calling thread
+    does that `alone`. `engine` names what computes the steps, for the statistics, once their
+    kernels are chosen.
     """
 
     def __init__(
         self,
-        chain: Chain,
-        results: Sequence[TensorSpec],
-        temporaries: Sequence[TensorSpec],
-        fills: Sequence[float | None],
+        program: Program,
         xp: Any,
         made: Callable[[TensorSpec], Make],
         launch: Callable[[Step], Run],
         begun: Begins,
         whole: Run | None = None,
         counted: Callable[..., Run] | None = None,
-        converted: Conversions = (),
         *,
-        is_one_program: bool = False,
         engine: Callable[[], str] = lambda: statistics.GENERATED,
     ) -> None:
-        operands = chain.operands
-        filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
-        self.results = tuple(results)
+        steps, slots = program.steps, program.result_slots
+        results, first = program.results, program.results[0]
+        filled = [
+            (slot, fill)
+            for slot, fill in zip(slots, program.fills, strict=False)
+            if fill is not None
+        ]
+        self.results = results
         makers = [made(spec) for spec in results]
-        run = _of_some(launch(chain.steps[0]), chain) if is_one_program else None
+        run = _of_some(launch(steps[0]), program) if program.is_one_kernel else None
         if whole is not None:
-            every = Launch(whole, None, tuple(range(operands + len(results))))
+            every = Launch(whole, None, tuple(range(slots.stop)))
             run = _in_steps((every,), (), filled) if filled else whole
         elif run is None:
-            launches = launched(chain.steps, begun)
-            first, makes = operands + len(results), [made(spec) for spec in temporaries]
-            if _may_lack_memory(launches, temporaries, range(operands, first)):
-                run = _one_by_one(launches, makes, first, filled)
+            launches = launched(steps, begun)
+            makes = [made(spec) for spec in program.temporaries]
+            if _may_lack_memory(launches, program.temporaries, slots):
+                run = _one_by_one(launches, makes, slots.stop, filled)
             else:
                 run = _in_steps(launches, makes, filled)
             if counted is not None:
                 run = counted(run, alone=all(each.finish is None for each in launches))
-        if converted:
-            run = _converting(run, converted)
-        engine_name = engine() if chain.steps else statistics.FILLED
-        tally = statistics.tally(engine_name, results[0].dtype)
+        if program.converted:
+            run = _converting(run, program.converted)
+        engine_name = engine() if steps else statistics.FILLED
+        tally = statistics.tally(engine_name, first.dtype)
         # What `stage_timer.ran` is told of it; kernels are for those who choose them to add.
-        self.served_by: tuple[object, ...] = () if chain.steps else (tally,)
+        self.served_by: tuple[object, ...] = () if steps else (tally,)
         self.into = counting(run, tally)
         if len(results) > 1:
             self.new = _several(_into_several(self.into, makers), on_host=xp is np)
         else:
-            self.new = single_launch(run, makers[0], tally, operands, results[0])
-            if xp is np and not results[0].shape:
+            self.new = single_launch(run, makers[0], tally, program.operands, first)
+            if xp is np and not first.shape:
                 self.new = scalar_result(self.new)
 
 
-def _of_some(run: Run, chain: Chain) -> Run:
-    """A launch of the one step of a chain, as a function of all operands and the result."""
-    slots = (*chain.steps[0].operands, chain.operands)
-    if slots == tuple(range(chain.operands + 1)):
+def _of_some(run: Run, program: Program) -> Run:
+    """A launch of the one step of a program, as a function of all operands and the result."""
+    slots = (*program.steps[0].operands, program.operands)
+    if slots == tuple(range(program.operands + 1)):
         return run
     choose = Launch(run, None, slots).arrays
 
@@ -148,12 +146,10 @@ def _one_by_one(
 
     `first` is the slot of the first of these arrays.
     """
-    users: dict[int, list[int]] = {first + n: [] for n in range(len(temporaries))}
-    for number, launch in enumerate(launches):
-        for slot in users.keys() & launch.slots:
-            users[slot].append(number)
-    made = [[slot for slot, use in users.items() if use[0] == n] for n in range(len(launches))]
-    dropped = [[slot for slot, use in users.items() if use[-1] == n] for n in range(len(launches))]
+    lives = lifetimes([launch.slots for launch in launches])
+    between = [slot for slot in lives if slot >= first]
+    made = [[s for s in between if lives[s][0] == n] for n in range(len(launches))]
+    dropped = [[s for s in between if lives[s][1] == n] for n in range(len(launches))]
     steps = [*zip(launches, made, dropped, strict=True)]
 
     def into(*arrays: Array) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import array_module, as_array
 from mdtensor.api.arrays.ragged import Offsets, Ragged
-from mdtensor.api.async_steps import Step
-from mdtensor.api.calls.computation import Build, Computation, call, planner, staged
+from mdtensor.api.calls.program_calls import Build, call, planner
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, Term
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.ragged_dims import (
     OFFSETS,
     ROWS,
@@ -28,6 +28,7 @@ from mdtensor.translate.rewrites.ragged_dims import (
     ragged_axes,
     spec_of_values,
 )
+from mdtensor.translate.rewrites.stages import staged
 
 _KEPT = 1000  # characters of a string of which is kept what it says
 _PADDED = "r.padded(fill) is a dense array of a ragged batch r"
@@ -173,7 +174,7 @@ class _Layout:
         Or to that which `otherwise` makes, where values do not tell a step of the first one.
         """
 
-        def over_sequences(specs: tuple[TensorSpec, ...]) -> Computation:
+        def over_sequences(specs: tuple[TensorSpec, ...]) -> Program:
             dense = self._dense(specs[: len(specs) - len(self.more)], specs)
             try:
                 return self._over_values(staged(build(dense)), specs)
@@ -203,7 +204,7 @@ class _Layout:
             ]
         )
 
-    def _over_values(self, dense: Computation, specs: tuple[TensorSpec, ...]) -> Computation:
+    def _over_values(self, dense: Program, specs: tuple[TensorSpec, ...]) -> Program:
         count = specs[self.numbers[0]].shape[0]
         behind = dict(zip(self.more, specs[dense.operands :], strict=True))
         places = {name: dense.operands + n for n, name in enumerate(self.more)}
@@ -241,7 +242,7 @@ class _Layout:
             results=tuple(results[:own]),
             temporaries=tuple(results[own:]),
             steps=tuple(steps),
-            whole=None,
+            alternatives=None,
         )
 
 

@@ -1,4 +1,4 @@
-"""Shape families: computations that differ only in extents and strides are translated once.
+"""Shape families: programs that differ only in extents and strides are translated once.
 
 A computation that was built for some layouts is built once more on numbers that are watched (see
 `traced_ints`): extents and strides of its operands. This gives a program from these numbers to the
@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from mdtensor.api.calls.traced_ints import Numbers, Watch, filled, filler
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program, Step
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.engine import Engine
@@ -32,82 +32,62 @@ _MOST_ATTEMPTS = 16  # for which computations built on watched numbers had none 
 _MOST_BEFORE = 4  # computations that a family is compared with: those of two may take turns
 
 
-class Computed(Protocol):
-    """The part of a `Computation` that families use."""
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps in order."""
-        ...
-
-    @property
-    def results(self) -> tuple[TensorSpec, ...]:
-        """The specs of the results."""
-        ...
-
-    @property
-    def temporaries(self) -> tuple[TensorSpec, ...]:
-        """The specs of arrays between steps."""
-        ...
-
-
-C = TypeVar("C", bound=Computed)
 # Makes a computation of the specs of its operands, and of the other numbers that it depends on.
-Build = Callable[..., C]
+Build = Callable[..., Program]
 Ints = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Skeleton(Generic[C]):
-    """A computation without its numbers: what `key` holds is the same for a whole family.
+class Skeleton:
+    """A program without its numbers: what `key` holds is the same for a whole family.
 
     `build` makes it of the operands' specs and of `numbers`, which are those of one call.
     """
 
     key: Hashable
-    build: Build[C]
+    build: Build
     numbers: Ints = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Generic[C]):
-    """A computation for some layouts, and what was chosen for its steps.
+class Member:
+    """A program for some layouts, and what was chosen for its steps.
 
     The `md_hom`s of its steps are its own where there are several, which may overlap.
     """
 
-    computation: C
+    program: Program
     chosen: tuple[Unseen, ...]
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
         """The specs of the results."""
-        return self.computation.results
+        return self.program.results
 
 
 @dataclass(frozen=True, slots=True)
-class Family(Generic[C]):
-    """Computations that differ only in extents and strides.
+class Family:
+    """Programs that differ only in extents and strides.
 
     `numbers` gives the sizes of each step's kernel, then shapes and strides of results and
-    temporaries, and by `by_name` all variables; `computation` and `problems` have watched numbers.
+    temporaries, and by `by_name` all variables; `program` and `problems` have watched numbers.
     `fill` makes the steps, where there are several, with the numbers of that name.
     """
 
     engine: Engine
-    computation: C
+    program: Program
     problems: tuple[Problem, ...]
     structures: tuple[Reference[Kernels], ...]
     numbers: Numbers
     fill: Callable[[Mapping[str, int]], tuple[Step, ...]] | None
 
-    def gives(self, numbers: Sequence[int], computation: C) -> bool:
+    def gives(self, numbers: Sequence[int], program: Program) -> bool:
         """Whether this computation was built for operands of these extents and strides."""
-        generals, sizes = _generalised(computation, self.engine)
+        generals, sizes = _generalised(program, self.engine)
         is_same = [structure.general for structure in self.structures] == [*generals]
-        return is_same and self.numbers(*numbers) == (sizes, _layouts(computation))
+        return is_same and self.numbers(*numbers) == (sizes, _layouts(program))
 
-    def member(self, numbers: Sequence[int]) -> Member[C] | None:
+    def member(self, numbers: Sequence[int]) -> Member | None:
         """The computation for operands of these extents and strides.
 
         None where it differs in more than numbers, or where the engine must look at a problem.
@@ -123,34 +103,31 @@ class Family(Generic[C]):
             if found_for is None:
                 return None
             chosen.append(found_for)
-        computation: Any = self.computation
-        steps = self.computation.steps
+        program = self.program
+        steps = program.steps
         if self.fill is not None:
             steps = self.fill(self.numbers(*numbers, by_name=True))
-        before = (*self.computation.results, *self.computation.temporaries)
-        pairs = zip(before, layouts, strict=True)
+        pairs = zip(program.specs, layouts, strict=True)
         specs = tuple([TensorSpec(spec.dtype, *layout) for spec, layout in pairs])
-        count = len(self.computation.results)
-        changed: C = replace(
-            computation, steps=steps, results=specs[:count], temporaries=specs[count:]
-        )
+        count = len(program.results)
+        changed = replace(program, steps=steps, results=specs[:count], temporaries=specs[count:])
         return Member(changed, tuple(chosen))
 
 
 def family_of(
-    computation: C,
+    program: Program,
     specs: Sequence[TensorSpec],
-    build: Build[C],
+    build: Build,
     engine: Engine,
     others: Ints = (),
-) -> Family[C] | None:
+) -> Family | None:
     """The family of what `build` made of these specs and other numbers; None where it has none."""
     from mdtensor.api.engine.generic_kernels import Reference
     from mdtensor.lower.problem.generic_problem import GENERALISE
     from mdtensor.lower.problem.problem_of_device import problem_of_device
 
     watch = Watch()
-    generals, _ = _generalised(computation, engine)
+    generals, _ = _generalised(program, engine)
     try:
         watched = tuple([_watched(spec, watch) for spec in specs])
         again = build(watched, *map(watch.number, others))
@@ -168,14 +145,14 @@ def family_of(
     structures = tuple([Reference(engine.structure(each), engine.structure) for each in generals])
     fill = filler(again.steps) if len(again.steps) > 1 else None
     family = Family(engine, again, problems, structures, numbers, fill)
-    return family if family.gives(numbers_of(specs, others), computation) else None
+    return family if family.gives(numbers_of(specs, others), program) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
     """The problem of a step, made on demand."""
 
-    family: Family[Any]
+    family: Family
     step: int
     numbers: Sequence[int]
 
@@ -187,12 +164,12 @@ class Later:
 
 
 def _generalised(
-    computation: Computed, engine: Engine
+    program: Program, engine: Engine
 ) -> tuple[tuple[Problem, ...], tuple[tuple[int, ...], ...]]:
     """The structures of all steps, and their sizes."""
     from mdtensor.lower.problem.generic_problem import GENERALISE
 
-    found = [GENERALISE(engine.problem_of(step.md_hom)) for step in computation.steps]
+    found = [GENERALISE(engine.problem_of(step.md_hom)) for step in program.steps]
     return tuple([general for general, _ in found]), tuple([sizes for _, sizes in found])
 
 
@@ -206,37 +183,36 @@ def _watched(spec: TensorSpec, watch: Watch) -> TensorSpec:
     return TensorSpec(spec.dtype, shape, strides)
 
 
-def _layouts(computation: Computed) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+def _layouts(program: Program) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
     """Shapes and strides of results and temporaries."""
-    specs = (*computation.results, *computation.temporaries)
-    return tuple([(spec.shape, spec.strides) for spec in specs])
+    return tuple([(spec.shape, spec.strides) for spec in program.specs])
 
 
 @dataclass(slots=True)
-class _Kind(Generic[C]):
+class _Kind:
     """Computations of one key on operands of given types and arrangements.
 
     `before` are those that were built last, the latest first, for these extents and strides.
     """
 
-    before: tuple[tuple[Ints, C], ...]
+    before: tuple[tuple[Ints, Program], ...]
     attempts: int = 0
-    families: tuple[Family[C], ...] = ()
+    families: tuple[Family, ...] = ()
 
 
-class Families(Generic[C]):
+class Families:
     """The families of a front end's computations, by what these have in common."""
 
     def __init__(self, engine: Callable[[], Engine | None]) -> None:
         self._engine = engine
-        self._kinds = Bounded[Hashable, _Kind[C]](_MOST_KINDS)
+        self._kinds = Bounded[Hashable, _Kind](_MOST_KINDS)
 
     def __len__(self) -> int:
         return len(self._kinds)
 
     def member(
         self, key: Hashable, specs: Sequence[TensorSpec], others: Ints = ()
-    ) -> Member[C] | None:
+    ) -> Member | None:
         """The computation of a key on arrays of NumPy; None where no family has it."""
         known = self._kinds.get(_kind(key, specs, others))
         if known is None or not known.families:
@@ -250,9 +226,9 @@ class Families(Generic[C]):
     def learn(
         self,
         key: Hashable,
-        computation: C,
+        program: Program,
         specs: Sequence[TensorSpec],
-        build: Build[C],
+        build: Build,
         others: Ints = (),
     ) -> None:
         """Registers a shape family, so that later calls on other shapes skip translation.
@@ -262,12 +238,12 @@ class Families(Generic[C]):
         kind, numbers = _kind(key, specs, others), numbers_of(specs, others)
         known = self._kinds.get(kind)
         if known is None:
-            self._kinds.keep(kind, _Kind(((numbers, computation),)))
+            self._kinds.keep(kind, _Kind(((numbers, program),)))
             return
         before = known.before
         if any(numbers == others for others, _ in before):
             return
-        known.before = ((numbers, computation), *before[: _MOST_BEFORE - 1])
+        known.before = ((numbers, program), *before[: _MOST_BEFORE - 1])
         engine = self._engine()
         if engine is None:  # so there are no kernels that a family could have
             return
@@ -275,7 +251,7 @@ class Families(Generic[C]):
         if is_known or known.attempts >= _MOST_ATTEMPTS:
             return
         known.attempts += 1
-        family = family_of(computation, specs, build, engine, others)
+        family = family_of(program, specs, build, engine, others)
         if family is not None and any(family.gives(*each) for each in before):
             known.attempts -= 1
             known.families = (family, *known.families[: _MOST_FAMILIES - 1])

@@ -19,12 +19,12 @@ from mdtensor.api.arrays.sparse_arrays import (
     listed_or_compressed,
     ranges_of_stored,
 )
-from mdtensor.api.async_steps import Step
-from mdtensor.api.calls.computation import Build, Computation, call, made
+from mdtensor.api.calls.program_calls import Build, call, made
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.stored_elements import (
     axes_of_results,
     over_coordinates,
@@ -70,14 +70,14 @@ class _Stored:
     def built(self, build: Build) -> Build:
         """From specs of the arrays to the computation that `build` makes of dense operands."""
 
-        def over_stored(specs: tuple[TensorSpec, ...]) -> Computation:
+        def over_stored(specs: tuple[TensorSpec, ...]) -> Program:
             given = specs[: len(specs) - self.more]
             dense = tuple([self.dense if n == self.number else s for n, s in enumerate(given)])
             return self._over_stored(build(dense), specs)
 
         return over_stored
 
-    def _over_stored(self, dense: Computation, specs: tuple[TensorSpec, ...]) -> Computation:
+    def _over_stored(self, dense: Program, specs: tuple[TensorSpec, ...]) -> Program:
         values, behind = specs[self.number], specs[dense.operands :]
         for number, dtype in dense.converted:
             if number == self.number:
@@ -93,7 +93,7 @@ class _Stored:
                 md_hom = self._stored(md_hom, operands.index(self.number), values, behind)
                 operands += tuple(range(dense.operands, len(specs)))
             steps.append(Step(md_hom, operands, tuple(map(slot, step.results))))
-        return replace(dense, operands=len(specs), steps=tuple(steps), whole=None, uncut=None)
+        return replace(dense, operands=len(specs), steps=tuple(steps), alternatives=None)
 
     def _stored(
         self, md_hom: MDHom, buffer: int, values: TensorSpec, behind: Sequence[TensorSpec]

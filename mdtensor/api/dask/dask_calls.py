@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import check_known
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.dask_graph import DaskArray, dask_arrays, dask_module
 from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.errors import ArgumentError, DTypeError
 from mdtensor.specs import is_computed
+from mdtensor.translate.md_hom_program import Program
 
 
 def called(
@@ -58,7 +58,7 @@ class _DaskCall(ForeignCall):
     def constant(self, array: np.ndarray) -> DaskArray:
         return dask_module("dask.array").from_array(array, chunks=-1)
 
-    def computed(self, planned: Computation, operands: Sequence[DaskArray]) -> Sequence[DaskArray]:
+    def computed(self, planned: Program, operands: Sequence[DaskArray]) -> Sequence[DaskArray]:
         return dask_arrays(planned, operands)
 
     def refused(self) -> DTypeError:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.chunked_array import ChunkedArray, Key
 from mdtensor.api.parts.cuts import Cuts, Grid, cuts_from_grids, grid_of_result
 from mdtensor.api.parts.parted_step import run_in_parts
@@ -20,6 +19,7 @@ from mdtensor.api.parts.run_part import run_part
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.rewrites.parts import Box
 
 DaskArray = Any
@@ -92,7 +92,7 @@ def _last(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     return arrays[0][(slice(None),) * axis + (slice(-1, None),)].copy()
 
 
-def dask_arrays(computation: Computation, operands: Sequence[DaskArray]) -> tuple[DaskArray, ...]:
+def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskArray, ...]:
     """The results of a computation on Dask arrays, as Dask arrays; nothing is computed.
 
     Chunks of the results follow from those of the operands (see `cuts_from_grids`).
@@ -100,22 +100,22 @@ def dask_arrays(computation: Computation, operands: Sequence[DaskArray]) -> tupl
     graph_of = dask_module("dask.highlevelgraph").HighLevelGraph
     array_of = dask_module("dask.array").Array
     given = [*operands]
-    for number, dtype in computation.converted:
+    for number, dtype in program.converted:
         given[number] = given[number].astype(dtype)
-    tasks = _Tasks(f"mdtensor-{_token(computation, given)}")
+    tasks = _Tasks(f"mdtensor-{_token(program, given)}")
     slots = {n: _chunked(array, tasks) for n, array in enumerate(given)}
-    for slot, spec, grid in _grids(computation, slots):
-        number = slot - computation.operands
-        fill = computation.fills[number] if number < len(computation.fills) else None
+    for slot, spec, grid in _grids(program, slots):
+        number = slot - program.operands
+        fill = program.fills[number] if number < len(program.fills) else None
         slots[slot] = ChunkedArray(spec.shape, spec.dtype, grid, tasks.make, fill)
     executor = _Executor(slots, tasks)
-    for step in computation.steps:
+    for step in program.steps:
         run_in_parts(step, _cuts(step.md_hom, [slots[n] for n in step.operands]), executor)
-    settled = [slots[computation.operands + n].settled() for n in range(len(computation.results))]
+    settled = [slots[program.operands + n].settled() for n in range(len(program.results))]
     shared = graph_of.from_collections(tasks.name, tasks.tasks, dependencies=given)
     results: list[DaskArray] = []
     for number, keys in enumerate(settled):
-        array, name = slots[computation.operands + number], f"{tasks.name}-{number}"
+        array, name = slots[program.operands + number], f"{tasks.name}-{number}"
         layers: dict[str, Any] = {**shared.layers}
         layers[name] = {(name, *position): key for position, key in keys.items()}
         graph = graph_of(layers, {**shared.dependencies, name: {tasks.name}})
@@ -128,15 +128,13 @@ def _cuts(md_hom: MDHom, arrays: Sequence[ChunkedArray]) -> Cuts:
     return cuts_from_grids(md_hom, [array.grid for array in arrays])
 
 
-def _grids(
-    computation: Computation, given: dict[int, ChunkedArray]
-) -> list[tuple[int, TensorSpec, Grid]]:
+def _grids(program: Program, given: dict[int, ChunkedArray]) -> list[tuple[int, TensorSpec, Grid]]:
     """The chunks of results and temporaries: those that their largest step writes."""
     grids = {slot: array.grid for slot, array in given.items()}
-    first = computation.operands
-    specs = dict(enumerate(computation.specs, first))
+    first = program.operands
+    specs = dict(enumerate(program.specs, first))
     writers: dict[int, int] = {}
-    for step in computation.steps:
+    for step in program.steps:
         md_hom = step.md_hom
         # A temporary that is not written yet is one chunk.
         whole = [tuple((0, extent) for extent in b.spec.shape) for b in md_hom.inputs]
@@ -161,9 +159,9 @@ def _chunked(array: DaskArray, tasks: _Tasks) -> ChunkedArray:
     return chunked
 
 
-def _token(computation: Computation, operands: Sequence[DaskArray]) -> str:
+def _token(program: Program, operands: Sequence[DaskArray]) -> str:
     """The same for the same computation of the same arrays, as Dask wants names to be."""
-    said = pickle.dumps([(step.md_hom, step.operands, step.results) for step in computation.steps])
+    said = pickle.dumps([(step.md_hom, step.operands, step.results) for step in program.steps])
     names = repr([(array.name, array.chunks) for array in operands])
-    fills = repr((computation.fills, computation.converted))
+    fills = repr((program.fills, program.converted))
     return hashlib.sha256(said + names.encode() + fills.encode()).hexdigest()[:32]

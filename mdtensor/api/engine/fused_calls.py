@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from mdtensor.api.async_steps import Chain
 from mdtensor.api.engine.cpu_tier import BREATH, WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
 from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
-from mdtensor.backends.protocol import Program
+from mdtensor.backends import protocol
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
@@ -26,6 +25,7 @@ from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 
 # What a small step takes, in launches.
 _LAUNCHES_OF_STEP = 2
@@ -34,37 +34,37 @@ _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The program of a chain, and its steps as problems with their schedules."""
+    """The one kernel of a program, and its steps as problems with their schedules."""
 
-    program: Program
+    program: protocol.Program
     steps: tuple[tuple[Problem, Schedule], ...]
     by_rows: ChainSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The outcome of fusing a chain under these winners: nothing where it cannot be fused."""
+    """The outcome of fusing a program under these winners: nothing where it cannot be fused."""
 
     winners: tuple[Schedule | None, ...]
     fused: Fused | None
 
 
 def is_worth_joining(seconds: float, apart: float) -> bool:
-    """Whether a chain by rows is expected to take no longer than its steps apart."""
+    """Whether a program by rows is expected to take no longer than its steps apart."""
     return seconds <= apart
 
 
-def _shares_rows(chain: Chain) -> bool:
+def _shares_rows(program: Program) -> bool:
     from mdtensor.lower.search.chain_candidates import row_chain
 
-    return row_chain(chain.steps, chain.between) is not None
+    return row_chain(program.steps, program.between) is not None
 
 
 class Joined:
-    """The fused programs of chains on one device.
+    """The fused kernels of programs on one device.
 
     `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
-    `made` has them by chains, and by whether winners in the store count.
+    `made` has them by programs, and by whether winners in the store count.
     """
 
     def __init__(
@@ -74,53 +74,53 @@ class Joined:
         winner: Callable[[Problem], Schedule | None],
     ) -> None:
         self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
-        self.made: dict[tuple[Chain, bool], Made] = {}
+        self.made: dict[tuple[Program, bool], Made] = {}
 
-    def fused(self, chain: Chain, *, use_store: bool) -> Fused | None:
-        """The program of a chain on operands and results, if there is one."""
-        made = self._known(chain, use_store=use_store)
+    def fused(self, program: Program, *, use_store: bool) -> Fused | None:
+        """The kernel of a program on operands and results, if there is one."""
+        made = self._known(program, use_store=use_store)
         return None if made is None else made.fused
 
     def counted(
-        self, chain: Chain, run: Callable[..., None], *, use_store: bool, alone: bool
+        self, program: Program, run: Callable[..., None], *, use_store: bool, alone: bool
     ) -> Callable[..., None]:
-        """Runs a chain step by step, and asks for its fused program once that took long.
+        """Runs a program step by step, and asks for its fused kernel once that took long.
 
-        Where the calling thread does not do it `alone`, a chain has one only by rows.
+        Where the calling thread does not do it `alone`, a program has one only by rows.
         """
-        if len(self.made) >= _MOST_JOINED or self._known(chain, use_store=use_store) is not None:
+        if len(self.made) >= _MOST_JOINED or self._known(program, use_store=use_store) is not None:
             return run
-        if not alone and not _shares_rows(chain):
+        if not alone and not _shares_rows(program):
             return run
-        key = chain, use_store
-        seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(chain.steps)
+        key = program, use_store
+        seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
         if not alone:
-            seconds += sum(self._least_seconds(step.md_hom) for step in chain.steps)
+            seconds += sum(self._least_seconds(step.md_hom) for step in program.steps)
         make = partial(self._make, key, alone)
         ask = partial(self._tiers.background.ask, key, make, must=True)
         return counting(run, LaunchNumbers(math.ceil(WORTH_OFTEN / seconds), ask))
 
-    def _known(self, chain: Chain, *, use_store: bool) -> Made | None:
-        made = self.made.get((chain, use_store))
-        if made is None or made.winners != self._winners(chain, use_store=use_store):
+    def _known(self, program: Program, *, use_store: bool) -> Made | None:
+        made = self.made.get((program, use_store))
+        if made is None or made.winners != self._winners(program, use_store=use_store):
             return None
         return made
 
-    def _winners(self, chain: Chain, *, use_store: bool) -> tuple[Schedule | None, ...]:
+    def _winners(self, program: Program, *, use_store: bool) -> tuple[Schedule | None, ...]:
         if not use_store:
-            return (None,) * len(chain.steps)
-        return tuple([self._winner(self._problem_of(step.md_hom)) for step in chain.steps])
+            return (None,) * len(program.steps)
+        return tuple([self._winner(self._problem_of(step.md_hom)) for step in program.steps])
 
-    def _make(self, key: tuple[Chain, bool], alone: bool) -> None:
-        chain, use_store = key
-        winners = self._winners(chain, use_store=use_store)
+    def _make(self, key: tuple[Program, bool], alone: bool) -> None:
+        program, use_store = key
+        winners = self._winners(program, use_store=use_store)
         fused = None
         if alone:
             with contextlib.suppress(CompileError, LoweringError):
-                fused = self._compiled(chain, winners)
+                fused = self._compiled(program, winners)
         if fused is None and not any(winners):
             with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
-                fused = self._by_rows(chain)
+                fused = self._by_rows(program)
         self.made[key] = Made(winners, fused)
         if fused is not None:
             self._tiers.tell()
@@ -131,12 +131,12 @@ class Joined:
         moved = sum(buffer.spec.nbytes for buffer in md_hom.outputs)
         return max(md_hom.points / (target.rate * target.cores), moved / target.bandwidth)
 
-    def _by_rows(self, chain: Chain) -> Fused | None:
-        """The program of a chain block of rows by block of rows, where that is faster."""
+    def _by_rows(self, program: Program) -> Fused | None:
+        """The kernel of a program block of rows by block of rows, where that is faster."""
         from mdtensor.kernels.chain_program import chain_program_of
         from mdtensor.lower.search.chain_candidates import best_on_rows, row_chain
 
-        shared = row_chain(chain.steps, chain.between)
+        shared = row_chain(program.steps, program.between)
         found = None if shared is None else best_on_rows(shared, self._tiers.target, self._pause)
         if found is None:
             return None
@@ -145,7 +145,7 @@ class Joined:
             ranked(self._problem_of(step.md_hom), self._tiers.target, most=1, pause=self._pause)[0][
                 0
             ]
-            for step in chain.steps
+            for step in program.steps
         )
         if not is_worth_joining(seconds, apart):
             return None
@@ -154,7 +154,7 @@ class Joined:
             made.rest,
             schedule,
             made.blocks.extents,
-            (*range(chain.operands), *chain.results),
+            range(program.result_slots.stop),
             made.between,
             DIALECTS[self._tiers.target.dialect],
         )
@@ -162,19 +162,19 @@ class Joined:
         steps = tuple([(problem, how) for (problem, _), how in scheduled])
         return Fused(self._tiers.apart.compile(source), steps, schedule)
 
-    def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Fused:
+    def _compiled(self, program: Program, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
 
         steps: list[tuple[Problem, Schedule, tuple[int, ...]]] = []
-        for step, found in zip(chain.steps, winners, strict=True):
+        for step, found in zip(program.steps, winners, strict=True):
             problem = self._problem_of(step.md_hom)
             schedule = found or self._best(problem)
             steps.append((problem, schedule, (*step.operands, *step.results)))
         source = joined_program_of(
             steps,
-            range(chain.operands),
-            chain.results,
-            {slot: spec.nbytes for slot, spec in chain.between.items()},
+            range(program.operands),
+            program.result_slots,
+            {slot: spec.nbytes for slot, spec in program.between.items()},
             DIALECTS[self._tiers.target.dialect],
             [problem_key(problem) for problem, _, _ in steps],
         )

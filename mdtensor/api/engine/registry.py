@@ -12,7 +12,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.async_steps import Chain, Step
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
@@ -22,6 +21,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.paths import TEAM, cache_directory
 from mdtensor.stage_timer import Recorder, asked_for, beside, ran, stage
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.engine import Engine
@@ -248,12 +248,12 @@ def _does_without() -> bool:
     return is_on() and select.is_llvm_default()
 
 
-def joined(chain: Chain) -> Fused | None:
+def joined(program: Program) -> Fused | None:
     """The one program of a call of several on NumPy's arrays, where it has one."""
-    return engine_for("numpy").joined.fused(chain, use_store=tuning_mode.uses_store())
+    return engine_for("numpy").joined.fused(program, use_store=tuning_mode.uses_store())
 
 
-def counted(chain: Chain, run: Callable[..., None], *, alone: bool) -> Callable[..., None]:
+def counted(program: Program, run: Callable[..., None], *, alone: bool) -> Callable[..., None]:
     """What runs a call of several programs, which get one where that pays.
 
     That says whether the calling thread runs them `alone`.
@@ -261,7 +261,7 @@ def counted(chain: Chain, run: Callable[..., None], *, alone: bool) -> Callable[
     engine = engine_for("numpy")
     if engine.target.kind == "gpu":
         return run
-    return engine.joined.counted(chain, run, use_store=tuning_mode.uses_store(), alone=alone)
+    return engine.joined.counted(program, run, use_store=tuning_mode.uses_store(), alone=alone)
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:

@@ -9,12 +9,12 @@ from dataclasses import field
 from typing import Any, TypeVar
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.async_steps import Step
 from mdtensor.bounded import pairs_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import count_of
 from mdtensor.scoped import Blocks
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Step
 
 # The steps of one call that runs several programs.
 Steps = tuple[Step, ...]

@@ -23,13 +23,13 @@ from mdtensor.api.arrays.torch_tensors import (
     tensors_in,
 )
 from mdtensor.api.calls import call_cache
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frameworks import torch_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
 from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.api.parts.placeholders import place_of, reserved
 from mdtensor.bounded import Bounded
 from mdtensor.errors import GradientError
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Tensor = Any
@@ -159,7 +159,7 @@ class _TensorCall(ForeignCall):
         torch = importlib.import_module("torch")
         return torch.from_numpy(array.copy()).to(self._tensors[0].device)
 
-    def computed(self, planned: Computation, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    def computed(self, planned: Program, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         held = held_as_text(planned)
         results = _run(held, operands)
         self._runs.append((held, operands, results))

@@ -14,17 +14,18 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, staged
-from mdtensor.api.frameworks.batched import batched
-from mdtensor.api.frameworks.other_operands import with_layouts, without_operands
-from mdtensor.api.gradients.pullback import pullback
 from mdtensor.api.plans.bound_arguments import Arguments
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.bounded import Bounded
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, kind_of
+from mdtensor.translate.gradients.pullback import pullback
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.programs.batched import batched
+from mdtensor.translate.programs.other_operands import with_layouts, without_operands
+from mdtensor.translate.rewrites.stages import staged
 
 Array = Any
 
@@ -34,30 +35,30 @@ _MOST = 4096  # computations that are kept
 class Held:
     """A computation that has a text as long as somebody holds this; `text` is that."""
 
-    __slots__ = ("__weakref__", "computation", "text")
+    __slots__ = ("__weakref__", "program", "text")
 
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
+    def __init__(self, program: Program) -> None:
+        self.program = program
         # Of this process alone: a framework may keep graphs on disk.
         name = uuid.uuid4().hex
-        self.text = _said("computation", name)
+        self.text = _said("program", name)
         _held[name] = self
 
 
 _held: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
 # By the identities of computations, which are the front ends' as long as these call them.
 _holders = Bounded[int, Held](_MOST)
-_computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Computation](_MOST)
+_computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Program](_MOST)
 # Whether gradients by some operands look at the results of calls, which torch asks at every call.
 _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
 
 
-def held_as_text(computation: Computation) -> Held:
+def held_as_text(program: Program) -> Held:
     """What gives a computation a text; the same one for calls that follow each other."""
-    found = _holders.get(id(computation))
+    found = _holders.get(id(program))
     if found is None:
-        found = Held(computation)
-        _holders.keep(id(computation), found)
+        found = Held(program)
+        _holders.keep(id(program), found)
     return found
 
 
@@ -67,7 +68,7 @@ def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held
     Raises what the call raises, and TranslationError for a call of several computations.
     """
     name = getattr(function, "__name__", "the function")
-    found = CallPlan(name, name, Arguments.of(function, given, options)).computation
+    found = CallPlan(name, name, Arguments.of(function, given, options)).program
     if found is None:
         raise TranslationError(f"a call of {name} is not one computation on its operands")
     return held_as_text(found)
@@ -135,7 +136,7 @@ def _run(text: str, *operands: Array, out: Any = None) -> Any:
     >>> run(held.text, np.arange(3.0), np.arange(3.0))
     np.float64(5.0)
     """
-    return computation.call(
+    return program_calls.call(
         ("by its text", text), operands, lambda specs: computation_of(text, specs), out
     )
 
@@ -143,7 +144,7 @@ def _run(text: str, *operands: Array, out: Any = None) -> Any:
 run = recalled(_run, front_end="a call by its text", by_layout=True)
 
 
-def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
+def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Program:
     """The computation that a text says, on operands of these specs.
 
     Raises TranslationError for operands of other shapes or types.
@@ -186,7 +187,7 @@ def _reads_results(text: str, specs: tuple[TensorSpec, ...], wanted: Sequence[in
     return any(slot in results for step in back.steps for slot in step.operands)
 
 
-def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
+def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Program:
     form, *rest = json.loads(text)
     if form == "pullback":
         of, operands, wanted, given, has_results = rest
@@ -201,7 +202,7 @@ def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
         pairs = zip(specs, are_batched, strict=True)
         each = tuple(_element(spec) if is_batched else spec for spec, is_batched in pairs)
         return batched(computation_of(of, each), specs, are_batched)
-    return with_layouts(_held[rest[0]].computation, specs)
+    return with_layouts(_held[rest[0]].program, specs)
 
 
 def _element(spec: TensorSpec) -> TensorSpec:

@@ -9,13 +9,13 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frameworks import jax_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
 from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.api.parts.placeholders import reserved
 from mdtensor.errors import GradientError
 from mdtensor.specs import TensorSpec, is_computed
+from mdtensor.translate.md_hom_program import Program
 
 Array = Any
 
@@ -101,7 +101,7 @@ class _JaxCall(ForeignCall):
     def constant(self, array: np.ndarray) -> Array:
         return self._jax.numpy.asarray(array)
 
-    def computed(self, planned: Computation, operands: Sequence[Array]) -> Sequence[Array]:
+    def computed(self, planned: Program, operands: Sequence[Array]) -> Sequence[Array]:
         held = held_as_text(planned)
         _in_programs[held.text] = held
         return jax_operators.call(held.text, operands)

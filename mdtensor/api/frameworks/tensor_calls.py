@@ -73,8 +73,8 @@ def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
         torch = importlib.import_module("torch")
         specs = tuple([spec_of_tensor("a tensor", tensor) for tensor in tensors])
         due = [(s.shape, getattr(torch, s.dtype.name)) for s in computation_of(text, specs).results]
-        computation = computation_of(text, specs)
-        is_apart = not computation.temporaries and len(computation.steps) == len(due)
+        program = computation_of(text, specs)
+        is_apart = not program.temporaries and len(program.steps) == len(due)
         found = _Due(tuple(due), _keeps(text, specs), is_apart)
         _results.keep(key, found)
     return found

@@ -8,8 +8,8 @@ from typing import Any
 
 from mdtensor.api.arrays.operands import Array, check_types
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.devices import Devices
 from mdtensor.api.frontends.einsum.einsum_options import checked_precision
 from mdtensor.api.frontends.parted import in_parts
@@ -23,13 +23,8 @@ from mdtensor.translate.convolutions.convolution_layout import (
     convolution_from_layout,
     parse_layout,
 )
-from mdtensor.translate.convolutions.md_hom_from_convolution import (
-    Blocks,
-    Convolution,
-    md_homs_from_convolution,
-    on_padded_copy,
-)
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.convolutions.md_hom_from_convolution import program_from_convolution
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.reductions.epilogues import epilogue_named
 
 # A number for all spatial axes, or one for each.
@@ -132,13 +127,13 @@ def conv(
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, precision, weighted, function_key(finish))
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
         convolution = convolution_from_layout(
             parsed, geometry, specs[:weighted], dtype=wanted, acc_dtype=accumulated
         )
         convolution = replace(convolution, precision=precision)
         added = Added(specs[2:weighted], specs[weighted:], finish, wanted, accumulated)
-        return computation_of(finished(parsed, convolution, added))
+        return program_from_convolution(finished(parsed, convolution, added))
 
     return call(key, given, build, out)
 
@@ -179,32 +174,6 @@ def conv_capsule(
         acc_dtype=acc_dtype,
         precision=precision,
     )
-
-
-def computation_of(convolution: Convolution) -> Computation:
-    """The steps of a convolution: operands are image, filter and extras."""
-    blocks = md_homs_from_convolution(convolution)
-    count = 2 + len(convolution.extras)
-    result = (convolution.result.spec,)
-
-    def whole() -> Step | None:
-        md_hom = blocks.whole
-        return md_hom and Step(md_hom, tuple(range(count)), (count,))
-
-    def on_copy(blocks: Blocks) -> Computation:
-        (zeros, copy), padded = blocks.padding, count + 1
-        reads = (padded, *range(1, count))
-        steps = [Step(md_hom, reads, (count,)) for md_hom in blocks.md_homs]
-        copies = Step(zeros, (), (padded,)), Step(copy, (0,), (padded,))
-        spec = zeros.outputs[0].spec
-        return Computation(count, result, (spec,), (*copies, *steps), whole=whole)
-
-    if blocks.padding:
-        return on_copy(blocks)
-    steps = tuple(Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
-    leaves = any(any(axis.margins) for axis in convolution.axes)
-    uncut = (lambda: on_copy(on_padded_copy(convolution))) if leaves else None
-    return Computation(count, result, (), steps, whole=whole, uncut=uncut)
 
 
 def _geometry(

@@ -17,16 +17,20 @@ from mdtensor.api.arrays.operands import (
     reason_of_types,
 )
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call
-from mdtensor.api.frontends.convolution import computation_of
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec, common_dtype, computed_dtype, is_short_float
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
-from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
+from mdtensor.translate.convolutions.md_hom_from_convolution import (
+    Convolution,
+    Operand,
+    program_from_convolution,
+)
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
+from mdtensor.translate.md_hom_program import Program
 
 Mode = Literal["full", "valid", "same"]
 Method = Literal["auto", "direct", "fft"]
@@ -147,8 +151,8 @@ def _direct(name: str, arrays: list[Array], mode: str, *, by_numpy: bool) -> Arr
     """By definition; the larger operand is the image, the smaller one the filter."""
     swapped = arrays[1].size > arrays[0].size
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return computation_of(_convolution(name, specs, mode, swapped, by_numpy))
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
+        return program_from_convolution(_convolution(name, specs, mode, swapped, by_numpy))
 
     return call((name, mode, swapped, by_numpy), arrays[::-1] if swapped else arrays, build)
 

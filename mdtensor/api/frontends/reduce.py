@@ -9,8 +9,8 @@ from typing import Any, cast
 from mdtensor.api.arrays.operands import check_types
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call, single
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.calls.ragged_operands import (
     RaggedOperands,
     call_on_ragged,
@@ -28,6 +28,7 @@ from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import PAIR_NAMES, PrefixSum
 from mdtensor.translate.einsum.subscripts import no_string, parse
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.operators import associativity
 from mdtensor.translate.operators.combine_operators import operator_name
 from mdtensor.translate.reductions.combinations_of_dims import Said
@@ -195,7 +196,7 @@ class _Call:
         """All that shapes the computation."""
         return reduction_key(self.reduction), self.exclusive, self.reverse, self.check
 
-    def computation(self, specs: Sequence[TensorSpec]) -> Computation:
+    def program(self, specs: Sequence[TensorSpec]) -> Program:
         """The computation on operands of these specs."""
         md_hom = md_hom_from_reduction(self.reduction, specs)
         if self.check:
@@ -205,9 +206,9 @@ class _Call:
         if self.reverse:
             md_hom = reversed_along(md_hom, scanned)
         if not self.exclusive:
-            return single(md_hom)
+            return Program.of(md_hom)
         fills = _identities(md_hom)
-        return replace(single(exclusive_along(md_hom, scanned)), fills=fills)
+        return replace(Program.of(exclusive_along(md_hom, scanned)), fills=fills)
 
 
 def _identities(md_hom: MDHom) -> tuple[Number, ...]:
@@ -249,12 +250,12 @@ def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any
     stored = stored_operands(operands, distinct=lambda: not _is_product_sum(asked.reduction))
     if stored is not None:
         _check_stored(asked.reduction, operands)
-        return call_on_stored(asked.key, stored, asked.computation, out)
+        return call_on_stored(asked.key, stored, asked.program, out)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
-        return call(asked.key, operands, asked.computation, out)
+        return call(asked.key, operands, asked.program, out)
     asked = replace(asked, reduction=split.reduction)
-    return split.joined(call(asked.key, split.operands, asked.computation, split.out))
+    return split.joined(call(asked.key, split.operands, asked.program, split.out))
 
 
 def _on_ragged(asked: _Call, operands: RaggedOperands, out: Arrays | None) -> Any:
@@ -269,7 +270,7 @@ def _on_ragged(asked: _Call, operands: RaggedOperands, out: Arrays | None) -> An
         asked.key,
         operands,
         subscripts,
-        asked.computation,
+        asked.program,
         out,
         takes_rows=takes_rows,
         extents=reduction.extents,

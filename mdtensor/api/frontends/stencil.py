@@ -17,13 +17,13 @@ from mdtensor.api.arrays.operands import (
     has_layout,
 )
 from mdtensor.api.calls.call_cache import collection_of, is_traced, recalled
-from mdtensor.api.calls.computation import Computation, call
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.program_calls import call
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ArgumentError, ShapeError, TranslationError, shown
 from mdtensor.options import whole
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.scalar import Number, is_number
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
@@ -142,15 +142,9 @@ class StencilFunction(Decorated):
 
     def _computation(
         self, constants: Sequence[Number | None], inside: bool, specs: tuple[TensorSpec, ...]
-    ) -> Computation:
+    ) -> Program:
         stencil = self._stencil(constants, specs)
-        md_homs = md_homs_from_stencil(stencil, self.border)[: 1 if inside else None]
-        results = tuple(buffer.spec for buffer in md_homs[0].outputs)
-        read = tuple(range(len(specs)))
-        written = tuple(range(len(specs), len(specs) + len(results)))
-        return Computation(
-            len(specs), results, (), tuple(Step(md_hom, read, written) for md_hom in md_homs)
-        )
+        return Program.of(*md_homs_from_stencil(stencil, self.border)[: 1 if inside else None])
 
     def _stencil(self, constants: Sequence[Number | None], specs: Sequence[TensorSpec]) -> Stencil:
         left = iter(specs)

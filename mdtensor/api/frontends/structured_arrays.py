@@ -17,7 +17,7 @@ from mdtensor.api.arrays.operands import (
     check_mask,
     has_layout,
 )
-from mdtensor.api.calls.computation import made
+from mdtensor.api.calls.program_calls import made
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype

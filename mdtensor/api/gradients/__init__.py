@@ -1,1 +1,1 @@
-"""Gradients of calls, and of programs of calls: a tape, and computations of cotangents."""
+"""Gradients of calls, and of programs of calls: a tape of what they run."""

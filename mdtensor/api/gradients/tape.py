@@ -14,15 +14,16 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays.operands import as_computed
-from mdtensor.api.calls import call_cache, computation
-from mdtensor.api.calls.computation import Computation, Planner, call
+from mdtensor.api.calls import call_cache, program_calls
+from mdtensor.api.calls.program_calls import Planner, call
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
-from mdtensor.api.gradients.pullback import check_real, pullback
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import GradientError
 from mdtensor.scoped import Given, Result, Setting, scoped
 from mdtensor.specs import kind_of
+from mdtensor.translate.gradients.pullback import check_real, pullback
+from mdtensor.translate.md_hom_program import Program
 
 Array = Any
 
@@ -33,7 +34,7 @@ _DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 class Record:
     """A computation that was run, with its arrays."""
 
-    computation: Computation
+    program: Program
     operands: tuple[Array, ...]
     results: tuple[Array, ...]
 
@@ -52,15 +53,15 @@ class Tape:
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
         """Calls a function whose calls are recorded."""
-        self.outer, self.around = computation.planner.get(), _tape_of(call_cache.tracer.get())
-        recording = (computation.planner, self._run), (call_cache.tracer, self.call)
+        self.outer, self.around = program_calls.planner.get(), _tape_of(call_cache.tracer.get())
+        recording = (program_calls.planner, self._run), (call_cache.tracer, self.call)
         return scoped([*recording, call_cache.watching()], function, *args, **options)
 
     def _outside(
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
         """Calls a function whose calls are those of the tape around this one, if there is one."""
-        settings: list[Setting] = [(computation.planner, self.outer)]
+        settings: list[Setting] = [(program_calls.planner, self.outer)]
         if self.around is not None:
             settings.append(self.around._as_call())
         return scoped(settings, function, *args, **options)
@@ -122,7 +123,7 @@ class Tape:
             )
         return lazy(returned)
 
-    def _run(self, found: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def _run(self, found: Program, operands: Sequence[Any], out: Any) -> Any:
         """Runs a computation, and records it if it reads a tracked array."""
         tracked = [id(operand) for operand in operands if id(operand) in self.tracked]
         reads = [read for tape, read in _calls.get() if tape is self]
@@ -180,9 +181,9 @@ def _pulled(
     """Cotangents of operands, from those of the results that are `due`."""
     cotangents = [found[id(record.results[n])] for n in due]
     returned = call(
-        ("pullback", record.computation, tuple(wanted), tuple(due)),
+        ("pullback", record.program, tuple(wanted), tuple(due)),
         [*as_computed(record.operands, np), *record.results, *cotangents],
-        lambda specs: pullback(record.computation, specs, wanted, due),
+        lambda specs: pullback(record.program, specs, wanted, due),
     )
     return tuple(map(np.asarray, returned)) if len(wanted) > 1 else (np.asarray(returned),)
 

@@ -7,8 +7,6 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from mdtensor.api.async_steps import Step
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.multi_device.sharding import Sharding
 from mdtensor.api.multi_device.shares import Shares
 from mdtensor.api.parts.parted_step import run_in_parts
@@ -18,6 +16,7 @@ from mdtensor.kernels.kernel_source import ALIGNMENT
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.parts import Box, part_of
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -109,7 +108,7 @@ class Tasks:
 
 
 def tasks_of(
-    computation: Computation,
+    program: Program,
     specs: Sequence[TensorSpec],
     shares: Sequence[Shares],
     home: int | None = None,
@@ -124,19 +123,19 @@ def tasks_of(
     Raises TranslationError where a step cannot be computed in parts.
     """
     maker = _Maker(home)
-    names = [f"operand {n}" for n in range(computation.operands)]
-    names += [f"result {n}" for n in range(len(computation.results))]
-    names += [f"array {n} between" for n in range(len(computation.temporaries))]
+    names = [f"operand {n}" for n in range(program.operands)]
+    names += [f"result {n}" for n in range(len(program.results))]
+    names += [f"array {n} between" for n in range(len(program.temporaries))]
     cut = (*shardings, *(None,) * (len(names) - len(shardings)))
-    for each in zip(names, (*specs, *computation.temporaries), cut, strict=True):
+    for each in zip(names, (*specs, *program.temporaries), cut, strict=True):
         maker.array(*each)
-    for number, (step, share) in enumerate(zip(computation.steps, shares, strict=True)):
+    for number, (step, share) in enumerate(zip(program.steps, shares, strict=True)):
         maker.begin(number, share)
         if share.dim is None and not _is_box(step.md_hom):
             maker.whole(step)
         else:
             run_in_parts(step, share.cuts(step.md_hom), maker)
-    operands, given = (maker.slots_of(n) for n in (computation.operands, len(specs)))
+    operands, given = (maker.slots_of(n) for n in (program.operands, len(specs)))
     made = maker.tasks()
     return Tasks(
         operands, given - operands, tuple(shares), made, tuple(maker.specs), tuple(maker.places),

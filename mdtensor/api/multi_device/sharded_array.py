@@ -13,7 +13,6 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at, device_of
 from mdtensor.api.arrays.operands import Array, array_module, as_computed, spec_of
 from mdtensor.api.calls import statistics
-from mdtensor.api.calls.computation import Computation, single
 from mdtensor.api.devices import Devices
 from mdtensor.api.multi_device import spread_call
 from mdtensor.api.multi_device.device_list import DeviceList
@@ -25,10 +24,11 @@ from mdtensor.errors import ShapeError
 from mdtensor.options import whole
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
+from mdtensor.translate.md_hom_program import Program
 
 _MOST = 256  # computations on shards that are kept
 # By computation, layouts, shardings and devices; the computation is kept, as its number is a key.
-_kept = Bounded[Hashable, "tuple[Computation, spread_call.Runner, Shardings]"](_MOST)
+_kept = Bounded[Hashable, "tuple[Program, spread_call.Runner, Shardings]"](_MOST)
 Shardings = tuple[Sharding | None, ...]
 
 
@@ -152,7 +152,7 @@ def _sharding(array: Array, devices: DeviceList, axis: Any) -> Sharding:
 
 
 def computed(
-    computation: Computation,
+    program: Program,
     operands: Sequence[Any],
     devices: DeviceList,
     out: Sequence[Any] = (),
@@ -176,25 +176,25 @@ def computed(
         TensorSpec.of(spec.shape, spec.dtype)
         if n >= len(out) or isinstance(out[n], ShardedArray)
         else spec_of(out[n])
-        for n, spec in enumerate(computation.results)
+        for n, spec in enumerate(program.results)
     ]
-    run, made = _runner(computation, (*specs, *layouts), tuple(cut), devices, given)
+    run, made = _runner(program, (*specs, *layouts), tuple(cut), devices, given)
     results: list[Any] = [*out]
-    for spec, sharding in zip(computation.results[len(out) :], made[len(out) :], strict=True):
+    for spec, sharding in zip(program.results[len(out) :], made[len(out) :], strict=True):
         results.append(_new(run, spec, sharding, devices))
-    for fill, result, sharding in zip(computation.fills, results, made, strict=False):
+    for fill, result, sharding in zip(program.fills, results, made, strict=False):
         if fill is not None:
             for place, array in _shards(result, sharding, devices):
                 run.fill(place, array, fill)
-    if computation.steps:
+    if program.steps:
         written = zip(results, made, strict=True)
         run([*arrays, *(array for pair in written for _, array in _shards(*pair, devices))])
-    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+    statistics.tally(statistics.GENERATED, program.results[0].dtype).calls += 1
     return results
 
 
 def _runner(
-    computation: Computation,
+    program: Program,
     specs: tuple[TensorSpec, ...],
     cut: Shardings,
     devices: DeviceList,
@@ -202,30 +202,30 @@ def _runner(
 ) -> tuple[spread_call.Runner, Shardings]:
     """What runs a computation on arrays that are cut so, and how its results are cut; kept."""
     here = invalidation.current_device() if devices.arrays == "cupy" else None
-    key = id(computation), specs, cut, devices, given, here
+    key = id(program), specs, cut, devices, given, here
     known = _kept.get(key)
     if known is None:
         with stage("lower"):
-            known = computation, *_runner_of(computation, specs, cut, devices, given)
+            known = program, *_runner_of(program, specs, cut, devices, given)
         _kept.keep(key, known)
     return known[1:]
 
 
 def _runner_of(
-    computation: Computation,
+    program: Program,
     specs: Sequence[TensorSpec],
     cut: Shardings,
     devices: DeviceList,
     given: Shardings | None,
 ) -> tuple[spread_call.Runner, Shardings]:
     _, home = devices.places()
-    count = computation.operands
-    slots: list[Sharding | None] = [*cut, *(None,) * len(computation.specs)]
+    count = program.operands
+    slots: list[Sharding | None] = [*cut, *(None,) * len(program.specs)]
     fixed = range(count, count + len(given or ()))
     slots[fixed.start : fixed.stop] = given or ()
     largest = dict.fromkeys(range(len(slots)), 0)  # points of the step that a result is cut as
     shares: list[Shares] = []
-    for step in computation.steps:
+    for step in program.steps:
         md_hom = step.md_hom
         found = shares_of_shards(
             md_hom, [slots[n] for n in step.operands], [slots[n] for n in step.results]
@@ -236,8 +236,8 @@ def _runner_of(
             if slot not in fixed and sharding is not None and md_hom.points > largest[slot]:
                 slots[slot], largest[slot] = sharding, md_hom.points
     streams = None if home is None else spread_call.peer_streams()
-    tasks = tasks_of(computation, specs, shares, home, slots)
-    results = tuple(slots[count : count + len(computation.results)])
+    tasks = tasks_of(program, specs, shares, home, slots)
+    results = tuple(slots[count : count + len(program.results)])
     return spread_call.runner_on(devices, tasks, streams), results
 
 
@@ -264,6 +264,6 @@ def _home(devices: DeviceList) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _copying(shape: tuple[int, ...], dtype: np.dtype) -> Computation:
+def _copying(shape: tuple[int, ...], dtype: np.dtype) -> Program:
     """The computation that copies an array."""
-    return single(copy_of(shape, dtype))
+    return Program.of(copy_of(shape, dtype))

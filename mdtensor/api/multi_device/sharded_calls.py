@@ -21,18 +21,18 @@ from mdtensor.api.arrays.operands import (
     read_only,
 )
 from mdtensor.api.calls.call_cache import Described, NotPlainError
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.sharded_array import ShardedArray, computed
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TranslationError
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 _MOST = 256  # calls that are known
 # By function and arguments, what a call computes, and of which of its arrays.
-_known = Bounded[Hashable, "tuple[Computation, tuple[int, ...]]"](_MOST)
+_known = Bounded[Hashable, "tuple[Program, tuple[int, ...]]"](_MOST)
 _type_of: Any = type
 _SHARDED = "sharded array"
 _DEPTH = 2  # of tuples and lists that are looked into; they may hold themselves
@@ -88,8 +88,8 @@ class _Call:
     out: Any
     placeholders: Placeholders = field(default_factory=Placeholders)
     arrays: list[Any] = field(default_factory=list[Any])
-    planned: list[tuple[Computation, tuple[int, ...]]] = field(
-        default_factory=list[tuple[Computation, tuple[int, ...]]]
+    planned: list[tuple[Program, tuple[int, ...]]] = field(
+        default_factory=list[tuple[Program, tuple[int, ...]]]
     )
 
     def told(self, argument: Any, depth: int = _DEPTH) -> Any:
@@ -148,7 +148,7 @@ class _Call:
                     hint=f"call it in a `with cupy.cuda.Device({place})`",
                 )
 
-    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
         """Computes what a front end would run; gives what stands for the results."""
         xp = self._module()
         given: list[Any] = []
@@ -164,7 +164,7 @@ class _Call:
         places = tuple(map(self.placeholders.of, self.computed(planned, given)))
         return places[0] if len(places) == 1 else places
 
-    def computed(self, planned: Computation, operands: Sequence[Any]) -> list[Any]:
+    def computed(self, planned: Program, operands: Sequence[Any]) -> list[Any]:
         """The results of a computation, new ones or those that were given."""
         xp, given = self._module(), list(operands)
         for number, dtype in planned.converted:
@@ -212,7 +212,7 @@ def _is_array(argument: Any) -> bool:
     return is_array or device_of(argument) is not None
 
 
-def _check(planned: Computation, targets: Sequence[Any], operands: Sequence[Array]) -> None:
+def _check(planned: Program, targets: Sequence[Any], operands: Sequence[Array]) -> None:
     """Raises ShapeError, DTypeError or ArgumentError where an array for a result does not fit."""
     if len(targets) != len(planned.results):
         raise ShapeError(f"{len(targets)} arrays in out for {len(planned.results)} results")

@@ -21,8 +21,8 @@ from mdtensor.api.arrays.operands import (
     spec_of,
 )
 from mdtensor.api.calls import call_cache, statistics
-from mdtensor.api.calls.computation import Computation, planner
 from mdtensor.api.calls.executable import as_converted
+from mdtensor.api.calls.program_calls import planner
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_streams import DeviceStreams, Streams
 from mdtensor.api.multi_device.device_tasks import Tasks, tasks_of
@@ -35,6 +35,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Runner = DeviceThreads | DeviceStreams
@@ -42,7 +43,7 @@ Runner = DeviceThreads | DeviceStreams
 _SMALL = 32
 _MOST = 256  # spread computations that are kept
 # By computation, layouts and devices; the computation is kept, so that its number stays its own.
-_spread = Bounded[Hashable, "tuple[Computation, Runner]"](_MOST)
+_spread = Bounded[Hashable, "tuple[Program, Runner]"](_MOST)
 
 
 def spread(
@@ -70,8 +71,8 @@ def spread(
     call_cache.in_full()
     call = _Call()
     returned = planned_by(call.plan, function, *args, **named)
-    computation, operands = call.only(returned)
-    results = computed(computation, as_computed(operands, xp), given, chosen, xp)
+    program, operands = call.only(returned)
+    results = computed(program, as_computed(operands, xp), given, chosen, xp)
     if given:
         return options["out"]
     several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
@@ -83,17 +84,17 @@ class _Call:
     """What a front end would run, and what stands for its results."""
 
     placeholders: Placeholders = field(default_factory=Placeholders)
-    seen: list[tuple[Computation, Sequence[Any], Any]] = field(
-        default_factory=list[tuple[Computation, Sequence[Any], Any]]
+    seen: list[tuple[Program, Sequence[Any], Any]] = field(
+        default_factory=list[tuple[Program, Sequence[Any], Any]]
     )
 
-    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
         """Notes a computation; gives what stands for its results."""
         places = tuple(map(self.placeholders.of, planned.results))
         self.seen.append((planned, operands, places[0] if len(places) == 1 else places))
         return self.seen[-1][2]
 
-    def only(self, returned: Any) -> tuple[Computation, Sequence[Any]]:
+    def only(self, returned: Any) -> tuple[Program, Sequence[Any]]:
         """The computation of a call that is nothing else, and its operands."""
         if len(self.seen) != 1 or returned is not self.seen[0][2]:
             raise TranslationError(
@@ -104,7 +105,7 @@ class _Call:
 
 
 def computed(
-    computation: Computation,
+    program: Program,
     operands: Sequence[Array],
     given: Sequence[Array],
     devices: DeviceList,
@@ -123,45 +124,43 @@ def computed(
             hint="a plan is for the devices of the arrays that it was made with",
         )
     targets = [as_output("out", target, xp) for target in given]
-    _check(computation, targets)
-    arrays = as_converted(list(operands), computation.converted)
+    _check(program, targets)
+    arrays = as_converted(list(operands), program.converted)
     results = [
         targets[n] if n < len(targets) and _holds(targets[n], spec, arrays, xp) else None
-        for n, spec in enumerate(computation.results)
+        for n, spec in enumerate(program.results)
     ]
     made = [
         allocate(spec, xp) if result is None else result
-        for spec, result in zip(computation.results, results, strict=True)
+        for spec, result in zip(program.results, results, strict=True)
     ]
-    for fill, result in zip(computation.fills, made, strict=False):
+    for fill, result in zip(program.fills, made, strict=False):
         if fill is not None:
             result.fill(fill)
-    if computation.steps:
-        run = runner_for(computation, tuple(map(spec_of, (*arrays, *made))), devices)
+    if program.steps:
+        run = runner_for(program, tuple(map(spec_of, (*arrays, *made))), devices)
         run([*arrays, *made])
     for target, result in zip(targets, made, strict=False):
         if target is not result:
             xp.copyto(target, result, casting="same_kind")
-    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+    statistics.tally(statistics.GENERATED, program.results[0].dtype).calls += 1
     return made
 
 
-def runner_for(
-    computation: Computation, specs: tuple[TensorSpec, ...], devices: DeviceList
-) -> Runner:
+def runner_for(program: Program, specs: tuple[TensorSpec, ...], devices: DeviceList) -> Runner:
     """What runs a computation on arrays of these specs, operands first and then results; kept."""
     here = invalidation.current_device() if devices.arrays == "cupy" else None
-    key = id(computation), specs, devices, here
+    key = id(program), specs, devices, here
     known = _spread.get(key)
     if known is None:
         with stage("lower"):
-            known = computation, runner_of(computation, specs, devices)
+            known = program, runner_of(program, specs, devices)
         _spread.keep(key, known)
     return known[1]
 
 
 def runner_of(
-    computation: Computation,
+    program: Program,
     specs: Sequence[TensorSpec],
     devices: DeviceList,
     along: str | None = None,
@@ -173,9 +172,9 @@ def runner_of(
     """
     numbers, home = devices.places()
     streams = None if home is None else peer_streams()
-    most = max((step.md_hom.points for step in computation.steps), default=0)
+    most = max((step.md_hom.points for step in program.steps), default=0)
     shares: list[Shares] = []
-    for step in computation.steps:
+    for step in program.steps:
         md_hom = step.md_hom
         if 0 in md_hom.extents.values():
             shares.append(whole_on((1.0,)))
@@ -186,7 +185,7 @@ def runner_of(
             if streams is not None and home is not None and along is None:
                 link = devices.link(md_hom, numbers, home, streams)
             shares.append(shares_of(md_hom, devices.rates(md_hom), along, home, link))
-    return runner_on(devices, tasks_of(computation, specs, shares, home), streams)
+    return runner_on(devices, tasks_of(program, specs, shares, home), streams)
 
 
 def runner_on(devices: DeviceList, tasks: Tasks, streams: Streams | None) -> Runner:
@@ -205,12 +204,12 @@ def peer_streams() -> Streams:
     return PeerStreams()
 
 
-def _check(computation: Computation, targets: Sequence[Array]) -> None:
+def _check(program: Program, targets: Sequence[Array]) -> None:
     if not targets:
         return
-    if len(targets) != len(computation.results):
-        raise ShapeError(f"{len(targets)} arrays in out for {len(computation.results)} results")
-    for target, spec in zip(targets, computation.results, strict=True):
+    if len(targets) != len(program.results):
+        raise ShapeError(f"{len(targets)} arrays in out for {len(program.results)} results")
+    for target, spec in zip(targets, program.results, strict=True):
         if tuple(target.shape) != spec.shape:
             raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
         if not np.can_cast(spec.dtype, target.dtype, "same_kind"):

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.multi_device.device_tasks import Tasks, View
@@ -35,9 +35,9 @@ class TaskPrograms:
         """
         task = self.tasks.tasks[number]
         if 0 in task.md_hom.extents.values():
-            return _interpreted(task.md_hom, computation.on_host)
-        if computation.executor is not None:
-            return _interpreted(task.md_hom, computation.executor)
+            return _interpreted(task.md_hom, program_calls.on_host)
+        if program_calls.executor is not None:
+            return _interpreted(task.md_hom, program_calls.executor)
         registry.tune_on(self.engines[task.device], task.md_hom)
         generation = invalidation.generation()
         known = self._chosen.get(number)

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.errors import MdtensorError
+from mdtensor.translate.md_hom_program import Program
 
 Array = Any
 
@@ -40,7 +40,7 @@ class ForeignCall(ABC):
         """The library's array with the elements of one of NumPy's."""
 
     @abstractmethod
-    def computed(self, planned: Computation, operands: Sequence[Array]) -> Sequence[Array]:
+    def computed(self, planned: Program, operands: Sequence[Array]) -> Sequence[Array]:
         """The results of a computation on the library's arrays."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class ForeignCall(ABC):
         self._given[id(argument)] = place
         return place
 
-    def _plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def _plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
         """Has the library run a computation; gives placeholders for its results."""
         if out is not None:  # an array of the library that would be written
             raise self.refused()

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.parts.cuts import Cuts, ranges_of
 from mdtensor.dataclass import dataclass
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.rewrites.parts import Box, Part, Range, combination, part_of
 from mdtensor.translate.rewrites.stages import finished_apart
 
@@ -96,19 +96,17 @@ class Parts(Generic[N]):
 
     def reduce(self, operator: Operator) -> None:
         """Reduced dims in parts: partial results are combined in pairs, of as many parts each."""
-        first, last = finished_apart(self.step.md_hom)
-        md_hom = first.md_hom
+        md_hom, last, read = finished_apart(self.step.md_hom)
         for kept in self.ranges(md_hom.kept):
             pairing = combination(operator, [high - low for low, high in kept.values()])
             folded = _Folded[Tuple[N]](self._combined(pairing))
             for reduced in self.ranges(md_hom.reduced):
                 folded.add(self.computed(part_of(md_hom, kept | reduced), self.step.operands))
-            self._finish(last.md_hom, last.inputs, kept, folded.result())
+            self._finish(last, read, kept, folded.result())
 
     def scan(self, dim: Dim, operator: Operator) -> None:
         """A scanned dim in parts: each is scanned, then combined with the carry of those before."""
-        first, last = finished_apart(self.step.md_hom)
-        md_hom = first.md_hom
+        md_hom, last, read = finished_apart(self.step.md_hom)
         axis = [kept.name for kept in md_hom.kept].index(dim.name)
         along = ranges_of(self.cuts[dim.name])
         for beside in self.ranges([d for d in md_hom.kept if d.name != dim.name]):
@@ -127,11 +125,11 @@ class Parts(Generic[N]):
             ]
             one = [1 if n == axis else extent for n, extent in enumerate(shapes[0])]
             carries = _scanned(totals, self._combined(combination(operator, one)))
-            self._finish(last.md_hom, last.inputs, placed[0], local[0])
+            self._finish(last, read, placed[0], local[0])
             rest = zip(carries, local[1:], placed[1:], shapes[1:], strict=True)
             for carry, values, kept, shape in rest:
                 carried = self._combined(combination(operator, shape, axis))(carry, values)
-                self._finish(last.md_hom, last.inputs, kept, carried)
+                self._finish(last, read, kept, carried)
 
     def _scan_in_turn(
         self,
@@ -141,24 +139,24 @@ class Parts(Generic[N]):
         operator: Operator,
     ) -> None:
         """A scan whose parts are combined with the last elements of those before at once."""
-        first, last = finished_apart(self.step.md_hom)
+        md_hom, last, read = finished_apart(self.step.md_hom)
         carry: Tuple[N] | None = None
         for kept, shape in zip(placed, shapes, strict=True):
-            values = self.computed(part_of(first.md_hom, kept), self.step.operands)
+            values = self.computed(part_of(md_hom, kept), self.step.operands)
             if carry is not None:
                 values = self._combined(combination(operator, shape, axis))(carry, values)
             carry = tuple(self.executor.last(value, axis, shape) for value in values)
-            self._finish(last.md_hom, last.inputs, kept, values)
+            self._finish(last, read, kept, values)
 
     def _combined(self, md_hom: MDHom) -> Callable[[Tuple[N], Tuple[N]], Tuple[N]]:
         return lambda left, right: self.executor.compute(md_hom, (*left, *right), ())
 
     def _finish(
-        self, last: MDHom, inputs: Sequence[int], ranges: Mapping[str, Range], values: Tuple[N]
+        self, last: MDHom, read: Sequence[int], ranges: Mapping[str, Range], values: Tuple[N]
     ) -> None:
         """What is left to do on combined values: the epilogue, and the output's type."""
         part = part_of(last, ranges)
-        slots = [self.step.operands[number] for number in inputs if number >= 0]
+        slots = [self.step.operands[number] for number in read]
         self.write(part, self.computed(part, slots, values))
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from mdtensor.api.calls import call_cache, call_trace, computation
-from mdtensor.api.calls.computation import Computation
+from mdtensor.api.calls import call_cache, call_trace, program_calls
 from mdtensor.dataclass import dataclass
 from mdtensor.scoped import Given, Result, scoped
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_program import Program
 
 # Bytes from which memory is reserved in the address space alone.
 _LARGE = 1 << 16
@@ -61,7 +61,7 @@ class Placeholders:
 
 
 def planned_by(
-    plan: Callable[[Computation, Sequence[Any], Any], Any],
+    plan: Callable[[Program, Sequence[Any], Any], Any],
     function: Callable[Given, Result],
     /,
     *args: Given.args,
@@ -71,7 +71,7 @@ def planned_by(
 
     Calls that the call cache knows are made in full, too.
     """
-    planned = (computation.planner, plan), call_trace.unnoted()
+    planned = (program_calls.planner, plan), call_trace.unnoted()
     return scoped([*planned, *call_cache.noting([])], function, *args, **options)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.computation import Computation, call, single
+from mdtensor.api.calls.program_calls import call
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 
 
 def run_part(md_hom: MDHom, arrays: Sequence[Array], begins: Sequence[int]) -> tuple[Array, ...]:
@@ -21,9 +22,9 @@ def run_part(md_hom: MDHom, arrays: Sequence[Array], begins: Sequence[int]) -> t
     """
     numbers = [np.asarray(number, np.int64) for number in begins]
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
         pairs = zip(md_hom.inputs, specs, strict=True)
-        return single(replace(md_hom, inputs=tuple(replace(b, spec=s) for b, s in pairs)))
+        return Program.of(replace(md_hom, inputs=tuple(replace(b, spec=s) for b, s in pairs)))
 
     results = call(("part", md_hom), [*arrays, *numbers], build)
     several: tuple[Any, ...] = results if len(md_hom.outputs) > 1 else (results,)

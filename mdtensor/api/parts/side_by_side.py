@@ -11,11 +11,11 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.parts.cuts import Cuts, ranges_of
 from mdtensor.api.parts.parted_step import Executor, Parts
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.rewrites.parts import Box, Part, part_of
 
 N = TypeVar("N")

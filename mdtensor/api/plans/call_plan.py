@@ -11,8 +11,7 @@ import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
-from mdtensor.api.calls import call_trace, computation
-from mdtensor.api.calls.computation import Computation
+from mdtensor.api.calls import call_trace, program_calls
 from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.engine import tuning_mode
@@ -26,6 +25,7 @@ from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.scoped import Given, Result, scoped
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
@@ -35,7 +35,7 @@ Array = Any
 class Planned:
     """A computation that was planned instead of run: its operands, and placeholders of results."""
 
-    computation: Computation
+    program: Program
     operands: tuple[Array, ...]
     returned: Any
 
@@ -46,7 +46,7 @@ class _Planner:
 
     seen: list[Planned] = field(default_factory=list[Planned])
 
-    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
         """Notes one; gives what stands for its results."""
         if out is None:
             results = tuple(map(reserved, planned.results))
@@ -60,7 +60,7 @@ def planned(
 ) -> tuple[list[Planned], Result]:
     """What a function would run, in order, and what it returns of placeholders."""
     planner = _Planner()
-    settings = [(computation.planner, planner.plan), call_trace.unnoted()]
+    settings = [(program_calls.planner, planner.plan), call_trace.unnoted()]
     return planner.seen, scoped(settings, function, *args, **options)
 
 
@@ -73,12 +73,12 @@ class CallPlan(Plan):
 
     def __init__(self, label: str, call: str, arguments: Arguments, xp: Any = np) -> None:
         noted, returned = planned(arguments, arguments.stand_ins)
-        seen = [replace(p, computation=computation.suited(p.computation, xp)) for p in noted]
+        seen = [replace(p, program=program_calls.suited(p.program, xp)) for p in noted]
         if not seen:
             raise TranslationError(
                 f"a call of {label} on these operands runs no kernels", hint="call it without plan"
             )
-        md_homs = dict.fromkeys(s.md_hom for each in seen for s in each.computation.steps)
+        md_homs = dict.fromkeys(s.md_hom for each in seen for s in each.program.steps)
         super().__init__(
             label,
             call,
@@ -87,19 +87,19 @@ class CallPlan(Plan):
             tuple(md_hom for md_hom in md_homs if 0 not in md_hom.extents.values()),
         )
         self._arguments = arguments
-        self._calls = [each.computation.steps for each in seen]
-        self._only: Computation | None = None
+        self._calls = [each.program.steps for each in seen]
+        self._only: Program | None = None
         self._order: tuple[int, ...] = ()
         if len(seen) == 1 and returned is seen[0].returned:
             order = arguments.order(seen[0].operands)
-            self._order, self._only = order or (), None if order is None else seen[0].computation
+            self._order, self._only = order or (), None if order is None else seen[0].program
 
     def calls(self) -> list[Steps]:
         """The steps of the computations that the function runs."""
         return self._calls
 
     @property
-    def computation(self) -> Computation | None:
+    def program(self) -> Program | None:
         """The one computation on the operands, in their order; None if a call is more than that."""
         found, count = self._only, len(self._arguments.stand_ins)
         if found is None or self._order == tuple(range(count)):
@@ -152,7 +152,7 @@ class CallPlan(Plan):
         if self._only is None or not _runs_kernels(operands):
             return None
         generation, xp = invalidation.generation(), array_module(operands)
-        ready = computation.ready_for(computation.suited(self._only, xp), xp)
+        ready = program_calls.ready_for(program_calls.suited(self._only, xp), xp)
         launch = telling(_ordered(ready.new, self._order, len(operands)), ready.served_by)
         into = _ordered(ready.into, self._order, len(operands), len(self.results))
         check_out = self._takes.check_out
@@ -197,6 +197,6 @@ def _runs_kernels(operands: Sequence[Array]) -> bool:
     kinds: set[object] = {type(operand) for operand in operands}
     return (
         (kinds == {np.ndarray} or kinds == {invalidation.cupy_array})
-        and computation.executor is None
+        and program_calls.executor is None
         and not tuning_mode.is_watching()
     )

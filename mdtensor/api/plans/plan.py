@@ -13,7 +13,7 @@ from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
 from mdtensor.api.arrays.jax_arrays import is_jax_array
 from mdtensor.api.arrays.torch_tensors import FollowedError, in_torch, stream_of_call, taken
-from mdtensor.api.calls import call_trace, computation
+from mdtensor.api.calls import call_trace, program_calls
 from mdtensor.api.calls.hot_calls import MISSED
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
@@ -107,7 +107,7 @@ class Plan(PlanLaunches):
         except AttributeError:
             given = None
         if given is None or not are_numpys:
-            if computation.planner.get() is not None:
+            if program_calls.planner.get() is not None:
                 return self._planned(operands)
             if (stream := stream_of_call(operands, {"out": out})) is not None:
                 return in_torch(stream, self._on_others, operands, out, given)

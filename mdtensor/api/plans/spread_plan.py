@@ -33,7 +33,7 @@ class SpreadPlan(CallPlan):
 
     def __init__(self, of: CallPlan, devices: DeviceList) -> None:
         super().__init__(of.label, of._call, of._arguments)
-        found = self.computation
+        found = self.program
         if found is None:
             raise TranslationError(
                 f"{self.label} is more than one computation on its operands, and not spread over"

@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.parts.cuts import Edges, allowed, farthest_strides, points_of
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat, Pointwise
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.parts import Box, part_of
 
 # Parts of an input that are in memory at a time: one is read while another is computed.
@@ -78,7 +78,7 @@ class MemoryPlan:
 
 
 def memory_plan(
-    computation: Computation,
+    program: Program,
     streamed: Sequence[bool],
     limit: int,
     allocated: int,
@@ -92,33 +92,23 @@ def memory_plan(
     nothing; not those of arrays whose chunks are read as a whole. The plan's peak is above the
     limit where nothing fits: it is then the least there can be.
     """
-    first = computation.operands
-    between = len(computation.results)
-    sizes = [spec.dtype.itemsize * math.prod(spec.shape) for spec in computation.temporaries]
+    first, lives = program.operands, program.lifetimes
+    between = [(spec.nbytes, *lives[slot]) for slot, spec in program.between.items()]
     plans: list[StepPlan] = []
     peak = allocated
-    for number, step in enumerate(computation.steps):
-        live = allocated + sum(
-            size
-            for n, size in enumerate(sizes)
-            if _is_live(computation.steps, first + between + n, number)
-        )
+    for number, step in enumerate(program.steps):
+        live = allocated + sum(size for size, *life in between if life[0] <= number <= life[1])
         read = [slot < first and streamed[slot] for slot in step.operands]
         least = _ENOUGH if shortened else limit
-        plan = _planned(step, read, _converted(computation, step), limit - live, least)
+        plan = _planned(step, read, _converted(program, step), limit - live, least)
         plans.append(plan)
         peak = max(peak, live + plan.held)
     return MemoryPlan(tuple(plans), limit, peak, sum(plan.moved for plan in plans))
 
 
-def _is_live(steps: Sequence[Step], slot: int, now: int) -> bool:
-    uses = [n for n, step in enumerate(steps) if slot in (*step.operands, *step.results)]
-    return bool(uses) and uses[0] <= now <= uses[-1]
-
-
-def _converted(computation: Computation, step: Step) -> list[int]:
+def _converted(program: Program, step: Step) -> list[int]:
     """Bytes of an element as it is read besides, of operands that are converted."""
-    converted = {number for number, _ in computation.converted}
+    converted = {number for number, _ in program.converted}
     # No type that kernels compute with has more.
     return [16 if slot in converted else 0 for slot in step.operands]
 

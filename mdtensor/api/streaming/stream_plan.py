@@ -17,7 +17,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array, allocate, read_only
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
-from mdtensor.api.calls.computation import Computation, planner
+from mdtensor.api.calls.program_calls import planner
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.api.parts.side_by_side import are_independent, run_side_by_side
@@ -28,6 +28,7 @@ from mdtensor.byte_counts import bytes_of, in_words
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError, shown
 from mdtensor.specs import is_computed
+from mdtensor.translate.md_hom_program import Program
 
 _log = logging.getLogger("mdtensor.streaming")
 
@@ -155,9 +156,7 @@ class _Call:
     """What a front end would run, and the arrays that it would run it on."""
 
     placeholders: Placeholders = field(default_factory=Placeholders)
-    seen: list[tuple[Computation, list[Any]]] = field(
-        default_factory=list[tuple[Computation, list[Any]]]
-    )
+    seen: list[tuple[Program, list[Any]]] = field(default_factory=list[tuple[Program, list[Any]]])
 
     def placed(self, argument: Any) -> Any:
         """An argument, or what stands for an array that is not NumPy's."""
@@ -173,7 +172,7 @@ class _Call:
             )
         return self.placeholders.of(argument)
 
-    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
         """Notes a computation; gives what stands for its results."""
         found = [self.placeholders.array_of(each) for each in operands]
         pairs = zip(found, operands, strict=True)
@@ -200,7 +199,7 @@ def _is_numpys(array: Any) -> bool:
     return isinstance(array, np.ndarray | np.generic)
 
 
-def _check_out(planned: Computation, given: Sequence[Array], operands: Sequence[Any]) -> None:
+def _check_out(planned: Program, given: Sequence[Array], operands: Sequence[Any]) -> None:
     if not given:
         return
     if len(given) != len(planned.results):
@@ -221,7 +220,7 @@ def _check_out(planned: Computation, given: Sequence[Array], operands: Sequence[
 
 
 def _computed(
-    planned: Computation,
+    planned: Program,
     operands: Sequence[Any],
     streamed: Sequence[bool],
     memory: MemoryPlan,

@@ -18,7 +18,8 @@ from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Step
 
 
 class CallArena:

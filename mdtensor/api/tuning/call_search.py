@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from mdtensor.api.async_steps import Step
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.stored_schedules import with_schedules
 from mdtensor.api.tuning.measurer import Measurer
@@ -21,6 +20,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.translate.md_hom_program import Step
 
 _RIVALS = 3  # of each program, beside its winner and what it runs untuned
 _NEAR = 1.5  # alone they take at most so many times as long as the winner

@@ -26,7 +26,7 @@ from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.signals import uninterrupted
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Step
 
 # What the worker processes load to measure and to compile schedules.
 BENCH = "mdtensor.api.tuning.bench_worker:open_bench"

@@ -17,7 +17,8 @@ from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target
-from mdtensor.translate.rewrites.shared_rows import Link, Piece, Row, pieces, shared_rows
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.rewrites.shared_rows import Piece, Row, pieces, shared_rows
 from mdtensor.translate.rewrites.shared_terms import with_shared_terms
 
 # By what rows inside must promise to be faster: estimates are far off where elements are gathered.
@@ -46,7 +47,7 @@ class OnBlocks:
 class RowChain:
     """A chain, the rows that it shares, and the slots that a block may have for its `own`."""
 
-    chain: tuple[Link, ...]
+    chain: tuple[Step, ...]
     rows: tuple[Row, ...]
     own: tuple[int, ...]
 
@@ -93,7 +94,7 @@ class RowChain:
         return tuple((problem_of_device(piece.md_hom, target), piece) for piece in found)
 
 
-def row_chain(chain: Sequence[Link], own: Collection[int]) -> RowChain | None:
+def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain | None:
     """The chain with the rows that it shares; None where it has none, or reads nothing of its own.
 
     Slots of its `own` are those that nobody sees.

@@ -6,7 +6,7 @@ Definitions: 002, section 4.2.4, Figure 20, subfigure 2 (MCC and MCC_Capsule).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import product as combinations
@@ -18,8 +18,10 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, const, index_of, select
-from mdtensor.translate.scalar_function import ScalarFunction, identity_function, product
+from mdtensor.translate.scalar_function import ScalarFunction, product
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 # Products that an element of a copy of the image is in, on average, where the copy is worth it.
@@ -60,24 +62,46 @@ class Convolution:
     extras: tuple[Operand, ...] = ()
     precision: str | None = None
 
+    def whole(self) -> MDHom | None:
+        """One `md_hom` that reads zeros outside of the image; None where windows differ in kind."""
+        wholes = _wholes(self)
+        if len(wholes) != 1 or not self.image.spec.nbytes:
+            return None
+        return _md_hom(self, *wholes)
+
+    def affine(self) -> Program:
+        """The program on a copy of the image with zeros around it."""
+        return on_padded_copy(self)
+
+    def on(self, specs: Sequence[TensorSpec]) -> Convolution:
+        """The same convolution of operands with other strides."""
+        operands = zip((self.image, self.filter, *self.extras), specs, strict=True)
+        image, taps, *extras = [replace(operand, spec=spec) for operand, spec in operands]
+        return replace(self, image=image, filter=taps, extras=tuple(extras))
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
 
-    Their inputs are image, filter and extras. Where there is a `padding`, it goes first: it zeros a
-    copy of the image and copies the image into it, and the copy takes the image's place. `uncut` is
-    the convolution where windows leave the image and all of them are one block.
+    Their inputs are image, filter and extras. `uncut` is the convolution where windows leave the
+    image. Where they are of a copy of the image, `copied` is the program that makes it first.
     """
 
-    padding: tuple[MDHom, ...]
     md_homs: tuple[MDHom, ...]
     uncut: Convolution | None = None
+    copied: Program | None = None
 
     @property
     def whole(self) -> MDHom | None:
         """One `md_hom` of the `uncut`, for devices that read zeros outside of arrays at no cost."""
-        return self.uncut and _md_hom(self.uncut, *_wholes(self.uncut))
+        return self.uncut and self.uncut.whole()
+
+
+def program_from_convolution(convolution: Convolution) -> Program:
+    """The program of a convolution, whose operands are image, filter and extras."""
+    blocks = md_homs_from_convolution(convolution)
+    return replace(blocks.copied or Program.of(*blocks.md_homs), alternatives=blocks.uncut)
 
 
 def md_homs_from_convolution(convolution: Convolution) -> Blocks:
@@ -111,51 +135,37 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     md_hom[p0:62, p1:62, r0:3, r1:3](mul, (cc, cc, pw(add), pw(add)))
     """
     if not any(any(axis.margins) for axis in convolution.axes):
-        return Blocks((), _md_homs(convolution, _wholes(convolution)))
-    is_single = len(_wholes(convolution)) == 1 and convolution.image.spec.nbytes > 0
-    uncut = convolution if is_single else None
+        return Blocks(_md_homs(convolution, _wholes(convolution)))
     padded = _padded(convolution)
     if _products(padded) >= WORTH_COPY * max(1, padded.image.spec.size):
-        return replace(on_padded_copy(convolution), uncut=uncut)
+        copied = on_padded_copy(convolution)
+        return Blocks(tuple([step.md_hom for step in copied.steps[2:]]), convolution, copied)
     guarded = _guarded(convolution)
     exact = _exact(convolution, WORTH_BLOCKS * len(guarded))
     blocks = guarded if exact is None else exact
-    return Blocks((), _md_homs(convolution, blocks), uncut)
+    return Blocks(_md_homs(convolution, blocks), convolution)
 
 
-def on_padded_copy(convolution: Convolution) -> Blocks:
-    """The convolution of a copy of the image with zeros around it.
+def on_padded_copy(convolution: Convolution) -> Program:
+    """The convolution of a copy of the image with zeros around it, behind zeros and the copy.
 
     All indices are affine, whatever the padding; there are as many `md_hom`s of the copy as phases
     of the axes go together.
     """
     padded = _padded(convolution)
-    spec, to = convolution.image.spec, padded.image.spec
-    zero = ScalarFunction((), (const(0, to.dtype),), "zero")
-    everywhere = [f"i{n}" for n in range(len(to.shape))]
+    operands = convolution.image, convolution.filter, *convolution.extras
+    builder = ProgramBuilder([operand.spec for operand in operands])
+    image = builder.zeros(padded.image.spec)
+    extents = {f"i{n}": extent for n, extent in enumerate(convolution.image.spec.shape)}
     within: list[AffineIndex] = []
-    for name, term in zip(everywhere, convolution.image.index, strict=True):
+    for name, term in zip(extents, convolution.image.index, strict=True):
         before = convolution.axes[term].margins[0] if isinstance(term, int) else 0
         within.append(AffineIndex.of(name, offset=before))
-    padding = (
-        MDHom(
-            tuple(_dims(tuple(zip(everywhere, to.shape, strict=True)), CC)),
-            zero,
-            (),
-            (Buffer("padded", to),),
-            (),
-            (Access.at(0, everywhere),),
-        ),
-        MDHom(
-            tuple(_dims(tuple(zip(everywhere, spec.shape, strict=True)), CC)),
-            identity_function((spec.dtype,)),
-            (Buffer("image", spec),),
-            (Buffer("padded", to),),
-            (Access.at(0, everywhere),),
-            (Access(0, tuple(within)),),
-        ),
-    )
-    return Blocks(padding, _md_homs(padded, _wholes(padded)))
+    builder.copied(0, image, Access(0, tuple(within)), extents)
+    result = builder.new(convolution.result.spec)
+    for md_hom in _md_homs(padded, _wholes(padded)):
+        builder.add(md_hom, (image, *range(1, builder.operands)), (result,))
+    return builder.program([result])
 
 
 Block = tuple[Run, ...]

@@ -17,9 +17,10 @@ from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Concat, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.gradients.adjoint_scan import adjoint_scan
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.slots import Slots
 from mdtensor.translate.gradients.transposed_access import Term, transposed
-from mdtensor.translate.md_hom import Dim, MDHom, Step
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
 from mdtensor.translate.views import Access, AffineIndex
@@ -27,19 +28,19 @@ from mdtensor.translate.views import Access, AffineIndex
 _EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
 
 
-def in_parts(slots: Slots, whole: Step) -> list[Step]:
+def in_parts(builder: ProgramBuilder, whole: Step) -> list[Step]:
     """An `md_hom` of one operator as several: its scalar function, its operator, its epilogue.
 
     Sums stay with the scalar function.
     """
     md_hom = whole.md_hom
     if md_hom.epilogue is not None:
-        first, last = _without_epilogue(slots, whole)
-        return [*in_parts(slots, first), last]
+        first, last = _without_epilogue(builder, whole)
+        return [*in_parts(builder, first), last]
     combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
     if all(_is_sum(dim) for dim in combined):
         return [whole]
-    values, buffers, places = slots.between(md_hom.dims, md_hom.scalar.result_dtypes)
+    values, buffers, places = builder.between(md_hom.dims, md_hom.scalar.result_dtypes)
     dims = tuple(replace(dim, combine=CC) for dim in md_hom.dims)
     mapped = replace(md_hom, dims=dims, outputs=buffers, out_view=places)
     parts = [Step(mapped, whole.operands, values)]
@@ -53,7 +54,7 @@ def in_parts(slots: Slots, whole: Step) -> list[Step]:
     reduced = [dim for dim in combined if isinstance(dim.combine, Pointwise)]
     if not _is_direct(md_hom):
         for dim in reduced[::-1]:
-            scan, left = _scanned(slots, left, dim)
+            scan, left = _scanned(builder, left, dim)
             parts.append(scan)
     return [*parts, left]
 
@@ -69,12 +70,12 @@ def _is_direct(md_hom: MDHom) -> bool:
     return is_one and op.name in (*_EXTREMA, "logaddexp")
 
 
-def _without_epilogue(slots: Slots, whole: Step) -> tuple[Step, Step]:
+def _without_epilogue(builder: ProgramBuilder, whole: Step) -> tuple[Step, Step]:
     md_hom = whole.md_hom
     epilogue = md_hom.epilogue
     assert epilogue is not None
     kept = [replace(dim, combine=CC) for dim in md_hom.kept]
-    between, buffers, places = slots.between(kept, md_hom.scalar.result_dtypes)
+    between, buffers, places = builder.between(kept, md_hom.scalar.result_dtypes)
     first = replace(md_hom, outputs=buffers, out_view=places, epilogue=None)
     moved = tuple(replace(a, buffer=a.buffer + len(between)) for a in epilogue.view)
     last = MDHom(
@@ -91,12 +92,12 @@ def _without_epilogue(slots: Slots, whole: Step) -> tuple[Step, Step]:
     )
 
 
-def _scanned(slots: Slots, left: Step, dim: Dim) -> tuple[Step, Step]:
+def _scanned(builder: ProgramBuilder, left: Step, dim: Dim) -> tuple[Step, Step]:
     """A reduction along one dim as a scan, and what reads its last elements."""
     md_hom = left.md_hom
     assert isinstance(dim.combine, Pointwise)
     scan = PrefixSum(dim.combine.op)
-    results, buffers, places = slots.between(md_hom.dims, md_hom.scalar.result_dtypes)
+    results, buffers, places = builder.between(md_hom.dims, md_hom.scalar.result_dtypes)
     first = replace(
         md_hom,
         dims=tuple(replace(d, combine=scan if d.name == dim.name else CC) for d in md_hom.dims),
@@ -115,7 +116,7 @@ def _scanned(slots: Slots, left: Step, dim: Dim) -> tuple[Step, Step]:
 
 
 def adjoint(
-    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
+    builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     """Pairs of a slot that a part reads, of those `wanted`, and a slot with a cotangent of it.
 
@@ -126,10 +127,10 @@ def adjoint(
         return []
     combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
     if any(isinstance(dim.combine, PrefixSum) for dim in combined):
-        return adjoint_scan(slots, part, given, wanted)
+        return adjoint_scan(builder, part, given, wanted)
     if all(_is_sum(dim) for dim in combined):
-        return _of_sum(slots, part, given, wanted)
-    return _of_choice(slots, part, given)
+        return _of_sum(builder, part, given, wanted)
+    return _of_choice(builder, part, given)
 
 
 def _reads(part: Step) -> list[tuple[int, Access]]:
@@ -137,7 +138,7 @@ def _reads(part: Step) -> list[tuple[int, Access]]:
 
 
 def _of_sum(
-    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
+    builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     md_hom = part.md_hom
     reads = _reads(part)
@@ -148,12 +149,12 @@ def _of_sum(
         if slot is None or kind_of(result.dtype) != "f":
             cotangents.append(None)
             continue
-        cotangents.append(param(len(reads), slots.specs[slot].dtype))
+        cotangents.append(param(len(reads), builder.specs[slot].dtype))
         reads.append((slot, access))
     positions = [
         n
         for n, (slot, _) in enumerate(reads[:count])
-        if slot in wanted and kind_of(slots.specs[slot].dtype) == "f"
+        if slot in wanted and kind_of(builder.specs[slot].dtype) == "f"
     ]
     found = cotangents_of(md_hom.scalar.results, cotangents, positions)
     alike: dict[tuple[int, Access], Expr] = {}
@@ -164,11 +165,13 @@ def _of_sum(
     pairs: list[tuple[int, int]] = []
     for (slot, access), value in alike.items():
         term = Term(md_hom.extents, value, tuple(reads), linear)
-        pairs.append((slot, transposed(slots, term, access, slots.specs[slot])))
+        pairs.append((slot, transposed(builder, term, access, builder.specs[slot])))
     return pairs
 
 
-def _of_choice(slots: Slots, part: Step, given: Mapping[int, int]) -> list[tuple[int, int]]:
+def _of_choice(
+    builder: ProgramBuilder, part: Step, given: Mapping[int, int]
+) -> list[tuple[int, int]]:
     """The adjoint of a reduction by an extremum, which selects, or by `logaddexp`: a softmax."""
     md_hom = part.md_hom
     [op], [access] = md_hom.operators, md_hom.out_view
@@ -176,21 +179,21 @@ def _of_choice(slots: Slots, part: Step, given: Mapping[int, int]) -> list[tuple
     [(source, at)] = _reads(part)
     if written not in given:
         return []
-    share = _share_of(slots, part, op, (source, at), (written, access))
+    share = _share_of(builder, part, op, (source, at), (written, access))
     dtype = op.dtypes[0]
     weight, element, whole = param(1, dtype), param(2, dtype), param(3, dtype)
-    cotangent = param(0, slots.specs[given[written]].dtype)
+    cotangent = param(0, builder.specs[given[written]].dtype)
     value = select(equal(element, whole), cotangent / weight, 0)
     reads = [(given[written], access), share, (source, at), (written, access)]
     if op.name == "logaddexp":
         value = cotangent * select(equal(element, whole), 1, apply("exp", element - whole))
         reads[1] = (source, at)
     term = Term(md_hom.extents, value, tuple(reads), (0,))
-    return [(source, transposed(slots, term, at, slots.specs[source]))]
+    return [(source, transposed(builder, term, at, builder.specs[source]))]
 
 
 def _share_of(
-    slots: Slots,
+    builder: ProgramBuilder,
     part: Step,
     op: Operator,
     element: tuple[int, Access],
@@ -199,7 +202,7 @@ def _share_of(
     """How many elements equal the extremum that they are combined to."""
     md_hom, dtype = part.md_hom, op.dtypes[0]
     kept = [dim for dim in md_hom.dims if isinstance(dim.combine, Concat)]
-    count = slots.new(TensorSpec.of(tuple(dim.extent for dim in kept), dtype))
+    count = builder.new(TensorSpec.of(tuple(dim.extent for dim in kept), dtype))
     place = count, Access.at(0, [dim.name for dim in kept])
     if op.name == "logaddexp":
         return place
@@ -207,8 +210,8 @@ def _share_of(
     dims = [
         dim if isinstance(dim.combine, Concat) else replace(dim, combine=add) for dim in md_hom.dims
     ]
-    types = np.dtype(dtype), slots.specs[whole[0]].dtype
+    types = np.dtype(dtype), builder.specs[whole[0]].dtype
     equals = equal(param(0, types[0]), param(1, types[1]))
     one = select(equals, const(1, dtype), const(0, dtype))
-    slots.apply(dims, ScalarFunction(types, (one,), "count"), [element, whole], [place])
+    builder.apply(dims, ScalarFunction(types, (one,), "count"), [element, whole], [place])
     return place

@@ -16,9 +16,10 @@ from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Operator, PrefixSum, named
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.slots import Slots
 from mdtensor.translate.gradients.transposed_access import Term, transposed
-from mdtensor.translate.md_hom import Dim, Step
+from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.rewrites.scans import reversed_along
 from mdtensor.translate.scalar import Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
@@ -80,7 +81,7 @@ class _Scan:
 
 
 def adjoint_scan(
-    slots: Slots, part: Step, given: Mapping[int, int], wanted: Collection[int]
+    builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
     """Pairs of a slot that a scan of tuples reads and a slot with a cotangent of it."""
     md_hom = part.md_hom
@@ -100,23 +101,23 @@ def adjoint_scan(
         cotangents,
         real,
     )
-    terms = _of_sums(slots, scan) if op.name == "add" else _of_any(slots, scan)
+    terms = _of_sums(builder, scan) if op.name == "add" else _of_any(builder, scan)
     return [
-        (slot, transposed(slots, term, access, slots.specs[slot]))
+        (slot, transposed(builder, term, access, builder.specs[slot]))
         for n, term in terms.items()
         for slot, access in (scan.elements[n],)
         if slot in wanted
     ]
 
 
-def _of_sums(slots: Slots, scan: _Scan) -> dict[int, Term]:
+def _of_sums(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
     """The adjoint of a cumulative sum: a cumulative sum from the end."""
     terms: dict[int, Term] = {}
     for n, read in scan.cotangents.items():
-        dtype = slots.specs[read[0]].dtype
+        dtype = builder.specs[read[0]].dtype
         add = named("add", [dtype])
-        total = slots.new(_spec(scan, dtype))
-        _reversed(slots, scan, add, [read], [total])
+        total = builder.new(_spec(scan, dtype))
+        _reversed(builder, scan, add, [read], [total])
         terms[n] = Term(scan.extents, param(0, dtype), ((total, scan.everywhere),), (0,))
     return terms
 
@@ -126,22 +127,22 @@ def _spec(scan: _Scan, dtype: np.dtype) -> TensorSpec:
 
 
 def _reversed(
-    slots: Slots, scan: _Scan, op: Operator, reads: Sequence[Read], totals: Sequence[int]
+    builder: ProgramBuilder, scan: _Scan, op: Operator, reads: Sequence[Read], totals: Sequence[int]
 ) -> None:
     """Scans what is read from the last element."""
     dims = [replace(d, combine=PrefixSum(op)) if d is scan.dim else d for d in scan.dims]
-    types = [slots.specs[slot].dtype for slot, _ in reads]
-    slots.apply(
+    types = [builder.specs[slot].dtype for slot, _ in reads]
+    builder.apply(
         dims, identity_function(types), reads, [(total, scan.everywhere) for total in totals]
     )
-    last = slots.steps.pop()
+    last = builder.steps.pop()
     reverse = reversed_along(last.md_hom, [scan.dim.name])
-    slots.steps.append(replace(last, md_hom=reverse))
+    builder.steps.append(replace(last, md_hom=reverse))
 
 
-def _of_any(slots: Slots, scan: _Scan) -> dict[int, Term]:
+def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
     """The adjoint of any other scan: a scan of affine functions, then derivatives by elements."""
-    totals = _cotangents_of_all(slots, scan)
+    totals = _cotangents_of_all(builder, scan)
     width = len(scan.op.dtypes)
     before = tuple(scan.moved(read, -1) for read in scan.results)
     reads = (*before, *scan.elements, *((slot, scan.everywhere) for slot in totals))
@@ -162,7 +163,7 @@ def _of_any(slots: Slots, scan: _Scan) -> dict[int, Term]:
     return terms
 
 
-def _cotangents_of_all(slots: Slots, scan: _Scan) -> list[int]:
+def _cotangents_of_all(builder: ProgramBuilder, scan: _Scan) -> list[int]:
     """Slots with r, for each position that has derivatives."""
     count = len(scan.real)
     behind = tuple(scan.moved(read, 1) for read in scan.elements)
@@ -182,18 +183,18 @@ def _cotangents_of_all(slots: Slots, scan: _Scan) -> list[int]:
     for n in scan.real:
         dtype = scan.op.dtypes[n]
         values.append(param(places[n], dtype) if n in places else const(0, dtype))
-    types = tuple(slots.specs[slot].dtype for slot, _ in reads)
-    made = [slots.new(_spec(scan, value.dtype)) for value in values]
+    types = tuple(builder.specs[slot].dtype for slot, _ in reads)
+    made = [builder.new(_spec(scan, value.dtype)) for value in values]
     at = scan.everywhere
-    slots.apply(
+    builder.apply(
         [replace(dim, combine=CC) for dim in scan.dims],
         ScalarFunction(types, tuple(values), "jacobian"),
         reads,
         [(slot, at) for slot in made],
     )
     op = _composition([scan.op.dtypes[n] for n in scan.real])
-    totals = [slots.new(slots.specs[slot]) for slot in made]
-    _reversed(slots, scan, op, [(slot, at) for slot in made], totals)
+    totals = [builder.new(builder.specs[slot]) for slot in made]
+    _reversed(builder, scan, op, [(slot, at) for slot in made], totals)
 
     return totals[count * count :]
 

@@ -17,8 +17,8 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
-from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
 from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.program_builder import ProgramBuilder, dims_of, everywhere
 from mdtensor.translate.scalar import Expr, apply, cast, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, params_in, rewritten, substitute
@@ -49,23 +49,23 @@ class Term:
         return tuple(sorted(found))
 
 
-def transposed(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+def transposed(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
     """A slot of a spec with the sums of a term over all points that an access maps to an element.
 
     Shapes are those of the spec, and so is the type; float16 is added up in float32.
     """
     extents = term.extents
     if 0 in extents.values():
-        return slots.zeros(spec)
+        return builder.zeros(spec)
     if not access.is_affine:
-        return _scattered(slots, term, access, spec)
+        return _scattered(builder, term, access, spec)
     term = _pruned(term)
     if _is_distinct(access, extents):
-        return _written(slots, term, access, spec)
+        return _written(builder, term, access, spec)
     pivots = _pivots(access, extents)
     if pivots is None:
-        return _scattered(slots, term, access, spec)
-    return _gathered(slots, term, access, spec, pivots)
+        return _scattered(builder, term, access, spec)
+    return _gathered(builder, term, access, spec, pivots)
 
 
 def _pruned(term: Term) -> Term:
@@ -132,8 +132,8 @@ def _is_distinct(access: Access, extents: Mapping[str, int]) -> bool:
     return all(len(axis) <= 1 for axis in _longer(access, extents))
 
 
-def _function(slots: Slots, term: Term, value: Expr, name: str) -> ScalarFunction:
-    types = tuple(slots.specs[slot].dtype for slot, _ in term.reads)
+def _function(builder: ProgramBuilder, term: Term, value: Expr, name: str) -> ScalarFunction:
+    types = tuple(builder.specs[slot].dtype for slot, _ in term.reads)
     return ScalarFunction(types, (value,), name)
 
 
@@ -141,7 +141,7 @@ def _sums(dtype: np.dtype) -> np.dtype:
     return F32 if dtype.itemsize < F32.itemsize else dtype
 
 
-def _written(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+def _written(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
     """The sums, written where the term's access reads."""
     kept = {name for axis in _longer(access, term.extents) for name, _ in axis}
     computed = _sums(spec.dtype)
@@ -151,13 +151,15 @@ def _written(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
         Dim(name, extent, CC if name in kept or name in once else add)
         for name, extent in term.extents.items()
     ]
-    result = _room(slots, access, term.extents, spec)
-    function = _function(slots, term, cast(term.value, computed), "adjoint")
-    slots.apply(dims, function, term.reads, [(result, access)])
+    result = _room(builder, access, term.extents, spec)
+    function = _function(builder, term, cast(term.value, computed), "adjoint")
+    builder.apply(dims, function, term.reads, [(result, access)])
     return result
 
 
-def _room(slots: Slots, access: Access, extents: Mapping[str, int], spec: TensorSpec) -> int:
+def _room(
+    builder: ProgramBuilder, access: Access, extents: Mapping[str, int], spec: TensorSpec
+) -> int:
     """A slot to which an access writes; zeros where it leaves elements out."""
     names: list[str] = []
     for axis, extent in zip(access.index, spec.shape, strict=True):
@@ -166,10 +168,10 @@ def _room(slots: Slots, access: Access, extents: Mapping[str, int], spec: Tensor
         low, high = axis.bounds(extents)
         count = math.prod(extents[dim] for dim, c in axis.coefficients if c)
         if high - low + 1 != extent or count != extent:
-            return slots.zeros(spec)
+            return builder.zeros(spec)
     if len(set(names)) < len(names):  # a diagonal
-        return slots.zeros(spec)
-    return slots.new(TensorSpec.of(spec.shape, spec.dtype))
+        return builder.zeros(spec)
+    return builder.new(TensorSpec.of(spec.shape, spec.dtype))
 
 
 def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
@@ -188,19 +190,23 @@ def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, 
     return found
 
 
-def _materialised(slots: Slots, term: Term, dtype: np.dtype) -> Term:
+def _materialised(builder: ProgramBuilder, term: Term, dtype: np.dtype) -> Term:
     """The term as the elements of a slot that has an axis for each dim."""
     value = cast(term.value, _sums(dtype))
     extents = dict(term.extents)
-    slot = slots.new(TensorSpec.of(tuple(extents.values()), value.dtype))
+    slot = builder.new(TensorSpec.of(tuple(extents.values()), value.dtype))
     at = Access.at(0, extents)
     dims = [Dim(name, extent, CC) for name, extent in extents.items()]
-    slots.apply(dims, _function(slots, term, value, "term"), term.reads, [(slot, at)])
+    builder.apply(dims, _function(builder, term, value, "term"), term.reads, [(slot, at)])
     return Term(extents, param(0, value.dtype), ((slot, at),), (0,))
 
 
 def _gathered(
-    slots: Slots, term: Term, access: Access, spec: TensorSpec, pivots: dict[int, tuple[str, int]]
+    builder: ProgramBuilder,
+    term: Term,
+    access: Access,
+    spec: TensorSpec,
+    pivots: dict[int, tuple[str, int]],
 ) -> int:
     """The sums of windows, each pivot solved for: what lies outside of its extent is 0."""
     names = {dim for dim, _ in pivots.values()}
@@ -209,9 +215,9 @@ def _gathered(
         n in depending and names <= set(term.reads[n][1].dims) for n in term.linear
     )
     if not is_padded or set(depending) - set(term.linear) or names & set(dims_in(term.value)):
-        term = _materialised(slots, term, spec.dtype)
+        term = _materialised(builder, term, spec.dtype)
     if any(not access.is_affine for n, (_, access) in enumerate(term.reads) if n in term.linear):
-        term = _materialised(slots, term, spec.dtype)
+        term = _materialised(builder, term, spec.dtype)
     extents = {name: extent for name, extent in term.extents.items() if name not in names}
     solved: dict[str, AffineIndex] = {}
     index = list(access.index)
@@ -226,13 +232,13 @@ def _gathered(
         index[axis] = AffineIndex.of(name)
     steps = {pivot: abs(c) for pivot, c in pivots.values()}
     reads = tuple(
-        _spread(slots, slot, read, solved, steps, {**term.extents, **extents})
+        _spread(builder, slot, read, solved, steps, {**term.extents, **extents})
         if n in term.linear
         else (slot, read)
         for n, (slot, read) in enumerate(term.reads)
     )
     return _written(
-        slots, Term(extents, term.value, reads, term.linear), Access(0, tuple(index)), spec
+        builder, Term(extents, term.value, reads, term.linear), Access(0, tuple(index)), spec
     )
 
 
@@ -244,7 +250,7 @@ def _fresh(name: str, taken: Collection[str]) -> str:
 
 
 def _spread(
-    slots: Slots,
+    builder: ProgramBuilder,
     slot: int,
     read: Access,
     solved: Mapping[str, AffineIndex],
@@ -266,15 +272,15 @@ def _spread(
         shape.append(before + max(high, steps[dim] * (extents[dim] - 1)) + 1)
         written.append(AffineIndex(((dim, steps[dim]),), before))
         index.append(AffineIndex(solved[dim].coefficients, solved[dim].offset + before))
-    dtype = slots.specs[slot].dtype
-    copy = slots.zeros(TensorSpec.of(tuple(shape), dtype))
+    dtype = builder.specs[slot].dtype
+    copy = builder.zeros(TensorSpec.of(tuple(shape), dtype))
     dims = [Dim(dim, extents[dim], CC) for dim in read.dims]
     function = ScalarFunction((dtype,), (param(0, dtype),), "spread")
-    slots.apply(dims, function, [(slot, read)], [(copy, Access(0, tuple(written)))])
+    builder.apply(dims, function, [(slot, read)], [(copy, Access(0, tuple(written)))])
     return copy, Access(0, tuple(index))
 
 
-def _scattered(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+def _scattered(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
     """The sums at an index that is computed, as places in a flat array."""
     strides = TensorSpec.of(spec.shape).strides
     flat = functools.reduce(
@@ -291,14 +297,14 @@ def _scattered(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> in
     combine: Combine = Pointwise(named("add", [computed]))
     dims = [Dim(place, size, CC)]
     dims += [Dim(name, extent, combine) for name, extent in term.extents.items()]
-    line = slots.new(TensorSpec.of((size,), spec.dtype))
-    function = _function(slots, term, value, "scatter")
-    slots.apply(dims, function, term.reads, [(line, Access.at(0, [place]))])
-    result = slots.new(TensorSpec.of(spec.shape, spec.dtype))
+    line = builder.new(TensorSpec.of((size,), spec.dtype))
+    function = _function(builder, term, value, "scatter")
+    builder.apply(dims, function, term.reads, [(line, Access.at(0, [place]))])
+    result = builder.new(TensorSpec.of(spec.shape, spec.dtype))
     line_index = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
     copy = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "copy")
     read, written = (line, Access(0, (line_index,))), (result, everywhere(spec.shape))
-    slots.apply(dims_of(spec.shape), copy, [read], [written])
+    builder.apply(dims_of(spec.shape), copy, [read], [written])
     return result
 
 

@@ -10,34 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.md_hom import Epilogue, MDHom
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.rewrites.overwritten import overwritten
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
-
-
-class Link(Protocol):
-    """One `md_hom` of a chain: the slots of its inputs, and those of its outputs."""
-
-    @property
-    def md_hom(self) -> MDHom:
-        """What it computes."""
-        ...
-
-    @property
-    def operands(self) -> tuple[int, ...]:
-        """The slots that it reads."""
-        ...
-
-    @property
-    def results(self) -> tuple[int, ...]:
-        """The slots that it writes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +57,7 @@ class Piece:
         return tuple([pair for pair in pairs if self.slots.count(pair[1]) == 1])
 
 
-def shared_rows(chain: Sequence[Link]) -> tuple[Row, ...]:
+def shared_rows(chain: Sequence[Step]) -> tuple[Row, ...]:
     """The dims along which the whole chain may be cut, in the order of the last one's results.
 
     >>> from mdtensor.translate.combine import CC, Pointwise, named
@@ -118,7 +99,7 @@ def shared_rows(chain: Sequence[Link]) -> tuple[Row, ...]:
 
 
 def pieces(
-    chain: Sequence[Link],
+    chain: Sequence[Step],
     rows: Sequence[Row],
     lengths: Sequence[int],
     own: Sequence[int],
@@ -143,7 +124,7 @@ def pieces(
 Uses = Mapping[int, Sequence[tuple[int, Access]]]
 
 
-def _handed_on(chain: Sequence[Link]) -> Uses:
+def _handed_on(chain: Sequence[Step]) -> Uses:
     """The accesses of each slot that one writes and another reads, with the link's number."""
     read = {slot for link in chain for slot in link.operands}
     handed = {slot for link in chain for slot in link.results} & read
@@ -163,7 +144,7 @@ def _reads(md_hom: MDHom) -> tuple[Access, ...]:
     return (*md_hom.inp_view, *between)
 
 
-def _row_through(chain: Sequence[Link], handed: Uses, last: str) -> Row | None:
+def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> Row | None:
     """The row that a dim of the last `md_hom` is part of, if all others have it too."""
     names: dict[int, str] = {len(chain) - 1: last}
     axes: dict[int, int] = {}
@@ -245,7 +226,7 @@ def _compact(
 class _Piecewise:
     """One `md_hom`, the names of its rows, and the specs of what a block has for its own."""
 
-    link: Link
+    link: Step
     names: Sequence[str]
     lengths: Sequence[int]
     compact: Mapping[int, TensorSpec]

@@ -14,9 +14,9 @@ from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.graphs import in_order
-from mdtensor.translate.md_hom import Dim, MDHom, Step
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.operations import LONG_FUNCTIONS
-from mdtensor.translate.rewrites.shared_rows import Link
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, params_in, substitute
@@ -36,7 +36,7 @@ class Term:
     extents: tuple[int, ...]
 
 
-def with_shared_terms(chain: Sequence[Link]) -> tuple[Link, ...]:
+def with_shared_terms(chain: Sequence[Step]) -> tuple[Step, ...]:
     """The chain with an `md_hom` for each term that several take; as it is where none does.
 
     New slots follow those of the chain.
@@ -50,7 +50,7 @@ def with_shared_terms(chain: Sequence[Link]) -> tuple[Link, ...]:
         links = _shared(links, max(shared, key=lambda term: term.function.size))
 
 
-def _terms(link: Link) -> Iterator[tuple[Term, Expr]]:
+def _terms(link: Step) -> Iterator[tuple[Term, Expr]]:
     """The terms of an `md_hom` that take long, each with the expression that it is there."""
     md_hom = link.md_hom
     if not all(access.is_affine for access in md_hom.inp_view):
@@ -62,7 +62,7 @@ def _terms(link: Link) -> Iterator[tuple[Term, Expr]]:
                 yield term, node
 
 
-def _term(link: Link, node: Expr) -> Term:
+def _term(link: Step, node: Expr) -> Term:
     md_hom = link.md_hom
     taken = params_in(node)
     accesses = [md_hom.inp_view[n] for n in taken]
@@ -82,11 +82,11 @@ def _dims(accesses: Sequence[Access]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for access in accesses for name in access.dims))
 
 
-def _shared(links: Sequence[Link], term: Term) -> tuple[Link, ...]:
+def _shared(links: Sequence[Step], term: Term) -> tuple[Step, ...]:
     """The chain in which a term is computed before the first `md_hom` that takes it."""
     slot = 1 + max(slot for link in links for slot in (*link.operands, *link.results))
     spec = TensorSpec.of(term.extents, term.function.dtype)
-    made: list[Link] = []
+    made: list[Step] = []
     is_made = False
     for link in links:
         found = next((node for other, node in _terms(link) if other == term), None)
@@ -100,7 +100,7 @@ def _shared(links: Sequence[Link], term: Term) -> tuple[Link, ...]:
     return tuple(made)
 
 
-def _computed(link: Link, node: Expr, term: Term, slot: int, spec: TensorSpec) -> Step:
+def _computed(link: Step, node: Expr, term: Term, slot: int, spec: TensorSpec) -> Step:
     """The `md_hom` of a term, on the buffers of one that takes it."""
     read = [link.md_hom.inputs[link.md_hom.inp_view[n].buffer] for n in params_in(node)]
     names = [f"d{n}" for n in range(len(term.extents))]
@@ -115,7 +115,7 @@ def _computed(link: Link, node: Expr, term: Term, slot: int, spec: TensorSpec) -
     return Step(md_hom, term.slots, (slot,))
 
 
-def _reading(link: Link, node: Expr, slot: int, spec: TensorSpec) -> Step:
+def _reading(link: Step, node: Expr, slot: int, spec: TensorSpec) -> Step:
     """The `md_hom` that reads the results of a term, and of its own elements what is left."""
     md_hom = link.md_hom
     accesses = [md_hom.inp_view[n] for n in params_in(node)]

@@ -10,28 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Concat, Operator, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.views import Access, Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One `md_hom` of a chain.
-
-    `inputs` are the positions of its inputs among those of the whole; -1 - n is element n of the
-    tuple that the stage before it computes. The last stage writes the outputs of the whole.
-    """
-
-    md_hom: MDHom
-    inputs: tuple[int, ...]
-
-
-def stages(md_hom: MDHom) -> tuple[Stage, ...]:
-    """The chain: each stage combines dims by one operator, or takes one prefix sum.
+def stages(md_hom: MDHom) -> Program:
+    """The program on its inputs whose steps combine dims by one operator, or take one prefix sum.
 
     >>> from mdtensor.translate.combine import named
     >>> x = Buffer("x", TensorSpec.of((4, 3)))
@@ -45,26 +34,44 @@ def stages(md_hom: MDHom) -> tuple[Stage, ...]:
     ...     (Access.at(0, "ij"),),
     ...     (Access.at(0, "i"),),
     ... )
-    >>> for stage in stages(sums):
-    ...     print(stage.md_hom)
-    md_hom[i:4, j:3](id, (cc, pw(add)))
-    md_hom[i:4](id, (ps(add)))
+    >>> for step in stages(sums).steps:
+    ...     print(step.operands, step.results, step.md_hom)
+    (0,) (2,) md_hom[i:4, j:3](id, (cc, pw(add)))
+    (2,) (1,) md_hom[i:4](id, (ps(add)))
     """
     groups = _groups(md_hom.dims)
     if len(groups) <= 1:
-        return (Stage(md_hom, tuple(range(len(md_hom.inputs)))),)
-    chain: list[Stage] = []
-    rest = Stage(md_hom, tuple(range(len(md_hom.inputs))))
+        return Program.of(md_hom)
+    builder = ProgramBuilder([buffer.spec for buffer in md_hom.inputs])
+    slots = tuple(range(builder.operands))
     for group in groups[:-1]:
-        first, rest = _cut(rest, group)
-        chain.append(first)
-    return (*chain, rest)
+        first, md_hom, read = _cut(md_hom, group)
+        slots = (*builder.add(first, slots), *[slots[n] for n in read])
+    return builder.program(builder.add(md_hom, slots))
 
 
-def finished_apart(md_hom: MDHom) -> tuple[Stage, Stage]:
-    """The combination of an `md_hom` of one operator, and what is left to do on its results."""
-    group = frozenset(dim.name for dim in md_hom.dims if not isinstance(dim.combine, Concat))
-    return _cut(Stage(md_hom, tuple(range(len(md_hom.inputs)))), group)
+def staged(program: Program) -> Program:
+    """The same program in steps of one operator each."""
+    if all(len(_groups(step.md_hom.dims)) <= 1 for step in program.steps):
+        return program
+    temporaries, last = list(program.temporaries), program.result_slots.stop
+    steps: list[Step] = []
+    for step in program.steps:
+        chain, first = stages(step.md_hom), last + len(temporaries)
+        temporaries += chain.temporaries
+        slots = (*step.operands, *step.results, *range(first, last + len(temporaries)))
+        steps += [each.on(slots) for each in chain.steps]
+    return replace(program, temporaries=tuple(temporaries), steps=tuple(steps))
+
+
+def finished_apart(md_hom: MDHom) -> tuple[MDHom, MDHom, tuple[int, ...]]:
+    """The combination of an `md_hom` of one operator, and what is left to do on its results.
+
+    That reads those of the inputs with these numbers, too.
+    """
+    return _cut(
+        md_hom, frozenset(dim.name for dim in md_hom.dims if not isinstance(dim.combine, Concat))
+    )
 
 
 def _groups(dims: Sequence[Dim]) -> list[frozenset[str]]:
@@ -82,9 +89,8 @@ def _groups(dims: Sequence[Dim]) -> list[frozenset[str]]:
     return groups
 
 
-def _cut(whole: Stage, group: frozenset[str]) -> tuple[Stage, Stage]:
-    """The stage that combines the dims of a group, and what is left to do on its results."""
-    md_hom = whole.md_hom
+def _cut(md_hom: MDHom, group: frozenset[str]) -> tuple[MDHom, MDHom, tuple[int, ...]]:
+    """What combines the dims of a group, what is left to do on its results, and inputs of that."""
     kept = [d for d in md_hom.dims if d.name not in group or isinstance(d.combine, PrefixSum)]
     spec = [TensorSpec.of([d.extent for d in kept], t) for t in md_hom.scalar.result_dtypes]
     buffers = tuple(Buffer(f"t{n}", s) for n, s in enumerate(spec))
@@ -118,5 +124,4 @@ def _cut(whole: Stage, group: frozenset[str]) -> tuple[Stage, Stage]:
         md_hom.out_view,
         epilogue,
     )
-    inputs = (*(-1 - n for n in range(own)), *(whole.inputs[n] for n in read))
-    return Stage(first, whole.inputs), Stage(second, inputs)
+    return first, second, read

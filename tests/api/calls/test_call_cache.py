@@ -10,7 +10,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import call_cache, computation
+from mdtensor.api.calls import call_cache, program_calls
 from mdtensor.api.engine import registry
 from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, out, pw
 
@@ -290,16 +290,16 @@ def test_kernels_chosen_before_better_ones_were_known_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a = drawn(3, 5)
-    ready_for = computation.ready_for
+    ready_for = program_calls.ready_for
 
     def overtaken(*given: Any, **options: Any) -> Any:
         ready = ready_for(*given, **options)
         registry.forget()  # a thread in the background has found something
         return ready
 
-    monkeypatch.setattr(computation, "ready_for", overtaken)
+    monkeypatch.setattr(program_calls, "ready_for", overtaken)
     mdt.reduce("ij->i", a, combine="fmin")
-    monkeypatch.setattr(computation, "ready_for", refuse)
+    monkeypatch.setattr(program_calls, "ready_for", refuse)
     with pytest.raises(AssertionError):
         mdt.reduce("ij->i", a, combine="fmin")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation, shape_families
+from mdtensor.api.calls import program_calls, shape_families
 from mdtensor.api.calls.shape_families import Families
 from mdtensor.api.engine import engine as engine_module
 from mdtensor.api.engine import registry
@@ -55,7 +55,7 @@ def test_new_shapes_are_not_translated(
 ) -> None:
     rng = np.random.default_rng(0)
     monkeypatch.setattr(engine, "structures", {})  # which other tests may have made
-    monkeypatch.setattr(computation, "families", Families(registry.engine_for))
+    monkeypatch.setattr(program_calls, "families", Families(registry.engine_for))
     registry.forget()
 
     def call(m: int, k: int, n: int) -> None:
@@ -70,7 +70,7 @@ def test_new_shapes_are_not_translated(
     def refuse(*_: object) -> None:
         raise AssertionError("a call of a known family was translated")
 
-    monkeypatch.setattr(computation, "_member_or_built", refuse)
+    monkeypatch.setattr(program_calls, "_member_or_built", refuse)
     call(23, 17, 29)
     call(29, 31, 18)
 
@@ -144,8 +144,8 @@ def test_programs_that_never_call_alike_grow_no_tables(
 ) -> None:
     monkeypatch.setattr(engine, "structures", {})
     monkeypatch.setattr(shape_families, "_MOST_KINDS", 2)
-    families: Families[Any] = Families(registry.engine_for)
-    monkeypatch.setattr(computation, "families", families)
+    families: Families = Families(registry.engine_for)
+    monkeypatch.setattr(program_calls, "families", families)
     monkeypatch.setattr(generalised_module, "_known", known := Bounded(2))
     monkeypatch.setattr(engine_module, "MOST_STRUCTURES", 2)
     for text in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik", "ij,jk->ki"):

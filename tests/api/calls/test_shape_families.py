@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation as computation_module
+from mdtensor.api.calls import program_calls as program_calls_module
 from mdtensor.api.calls.shape_families import Families, Later, family_of, numbers_of
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.generic_kernels import Decision
@@ -20,6 +20,8 @@ from mdtensor.errors import MdtensorError
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.rewrites.stages import staged
 
 Array = np.ndarray
 
@@ -115,7 +117,7 @@ CALLS: dict[str, Callable[[int, int], Callable[[], Any]]] = {
 }
 
 Specs = tuple[TensorSpec, ...]
-computation: Any = computation_module  # also what it keeps to itself
+program_calls: Any = program_calls_module  # also what it keeps to itself
 # What a call builds, of which specs and other numbers.
 Built = tuple[Callable[..., Any], Specs, tuple[int, ...]]
 
@@ -128,26 +130,26 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], An
     def noted(_: Any, alike: Any, specs: Specs, build: Any) -> Any:
         skeleton = alike()
         made = skeleton.build
-        seen.append((lambda *given: computation.staged(made(*given)), specs, skeleton.numbers))
-        return computation.staged(build(specs))
+        seen.append((lambda *given: staged(made(*given)), specs, skeleton.numbers))
+        return staged(build(specs))
 
     def of(call: Callable[[], Any]) -> Built:
         seen.clear()
         # Or what calls of other tests made is not built again.
-        monkeypatch.setattr(computation, "families", Families(registry.engine_for))
+        monkeypatch.setattr(program_calls, "families", Families(registry.engine_for))
         registry.forget()
         call()
         return seen[-1]
 
-    monkeypatch.setattr(computation, "_member_or_built", noted)
-    monkeypatch.setattr(computation, "is_watched", lambda: False)  # though calls are planned
+    monkeypatch.setattr(program_calls, "_member_or_built", noted)
+    monkeypatch.setattr(program_calls, "is_watched", lambda: False)  # though calls are planned
 
     def planned(*_: Any) -> Any:
         return _ones(1)
 
-    token = computation.planner.set(planned)
+    token = program_calls.planner.set(planned)
     yield of
-    computation.planner.reset(token)
+    program_calls.planner.reset(token)
 
 
 @pytest.mark.sampled(24)
@@ -196,7 +198,7 @@ def _other(spec: TensorSpec, random_: random.Random) -> TensorSpec:
 
 
 def test_calls_of_a_family_build_nothing_and_are_right(
-    fresh: Families[Any], monkeypatch: pytest.MonkeyPatch
+    fresh: Families, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(5)
     built: list[Any] = []
@@ -219,7 +221,7 @@ def test_calls_of_a_family_build_nothing_and_are_right(
 
 
 def test_lazy_arrays_of_other_shapes_build_nothing(
-    fresh: Families[Any], monkeypatch: pytest.MonkeyPatch
+    fresh: Families, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is a slice of two elements taken for one of three, whose expression looks the same."""
     learned: list[Any] = []
@@ -239,7 +241,7 @@ def test_lazy_arrays_of_other_shapes_build_nothing(
 
 
 def test_a_stencil_on_another_shape_takes_the_numbers_of_that_moment(
-    fresh: Families[Any],
+    fresh: Families,
 ) -> None:
     factor = [1.0]
 
@@ -254,12 +256,12 @@ def test_a_stencil_on_another_shape_takes_the_numbers_of_that_moment(
     np.testing.assert_array_equal(scaled(np.ones(20)), np.full(19, 2.0))
 
 
-def test_what_depends_on_more_than_the_specs_has_no_family(fresh: Families[Any]) -> None:
+def test_what_depends_on_more_than_the_specs_has_no_family(fresh: Families) -> None:
     def build(held: tuple[int, ...]) -> Any:  # forgets to look at the specs
         md_hom = md_hom_from_einsum("ij->i", (TensorSpec.of(held),))
 
         def built(_: Specs) -> Any:
-            return computation.single(md_hom)
+            return Program.of(md_hom)
 
         return built
 
@@ -295,7 +297,7 @@ def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
     assert family.member(numbers) is None
 
 
-def test_families_are_bounded(fresh: Families[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_families_are_bounded(fresh: Families, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fresh, "_kinds", Bounded(8))
     for n in range(30):
         mdt.reduce("ij->i", _ones(4, 5), extents={"i": 4, f"k{n}": 1})

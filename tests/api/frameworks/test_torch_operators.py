@@ -174,8 +174,8 @@ def test_the_operator_is_what_torch_asks_for() -> None:
     held = []
     computed = call_text.held_as_text
 
-    def watched(computation: Any) -> Any:
-        held.append(computed(computation))
+    def watched(program: Any) -> Any:
+        held.append(computed(program))
         return held[-1]
 
     with pytest.MonkeyPatch.context() as patched:
@@ -283,7 +283,7 @@ def test_functions_with_torchs_layouts() -> None:
 
 
 def test_computations_go_with_what_holds_them() -> None:
-    made = call_text.Held(mdt.compile("i->", mdt.spec((3,))).computation)
+    made = call_text.Held(mdt.compile("i->", mdt.spec((3,))).program)
     assert call_text.held_by(call_text.pullback_text(made.text, 1, [0], [0])) is made
     count = len(call_text._held)
     del made

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-import mdtensor.api.calls.computation as module
+import mdtensor.api.calls.program_calls as module
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.bounded import Bounded
@@ -421,7 +421,7 @@ def test_a_function_is_known_by_what_it_says(monkeypatch: pytest.MonkeyPatch) ->
 
     results = [reduce("i->", x, f=scaled(factor)) for factor in (2.0, 3.0, 2.0)]
     assert results == [12, 18, 12]
-    kept = [each for each in module._table.values() if isinstance(each, module.Computation)]
+    kept = [each for each in module._table.values() if isinstance(each, module.Program)]
     assert len(kept) == 2
 
 

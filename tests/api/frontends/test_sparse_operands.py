@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.lower.problem.data_bounds import with_bounds
 from mdtensor.lower.problem.problem import problem_from_md_hom
@@ -190,7 +190,7 @@ def test_work_follows_stored_elements(
         seen.append(md_hom)
         reference.compute(md_hom, *arrays)
 
-    monkeypatch.setattr(computation, "executor", compute)
+    monkeypatch.setattr(program_calls, "executor", compute)
     dense = random((23, 41), density=0.05)
     given = others(text, dense.shape)
     sparse = getattr(scipy.sparse, f"{form}_array")(dense)

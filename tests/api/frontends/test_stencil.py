@@ -7,7 +7,7 @@ import pytest
 import scipy.ndimage
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from tests.cases import tolerance, values
 
@@ -34,15 +34,15 @@ def jacobi_in_numpy(u: np.ndarray) -> np.ndarray:
 def allocated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The specs of all arrays that are allocated for results and temporaries."""
     specs: list[Any] = []
-    allocate = computation.allocate
+    allocate = program_calls.allocate
 
     def counted(spec: Any, xp: Any) -> Any:
         specs.append(spec)
         return allocate(spec, xp)
 
-    monkeypatch.setattr(computation, "allocate", counted)
-    monkeypatch.setattr(computation, "allocator", lambda spec, xp: lambda: counted(spec, xp))
-    computation.forget()
+    monkeypatch.setattr(program_calls, "allocate", counted)
+    monkeypatch.setattr(program_calls, "allocator", lambda spec, xp: lambda: counted(spec, xp))
+    program_calls.forget()
     return specs
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 import mdtensor as mdt
 from mdtensor.api.arrays.operands import allocate, as_computed, spec_of
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.executable import as_converted
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
@@ -20,6 +19,7 @@ from mdtensor.api.multi_device.spread_call import runner_of
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.backends.llvm.llvm_device import LLVMDevice
 from mdtensor.backends.select import Found
+from mdtensor.translate.md_hom_program import Program
 
 POOL = "Pool: threads"
 
@@ -35,14 +35,12 @@ def found() -> list[Found]:
     return [Found(POOL, "numpy", LLVMDevice, "pool")]
 
 
-def computation_of(
-    call: Callable[..., Any], arrays: Sequence[Any]
-) -> tuple[Computation, list[Any]]:
+def computation_of(call: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Program, list[Any]]:
     """The computation that a call would run, and its operands."""
-    seen: list[tuple[Computation, list[Any]]] = []
+    seen: list[tuple[Program, list[Any]]] = []
     places = Placeholders()
 
-    def plan(planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+    def plan(planned: Program, operands: Sequence[Any], out: Any) -> Any:
         seen.append((planned, list(operands)))
         results = tuple(map(places.of, planned.results))
         return results[0] if len(results) == 1 else results

@@ -12,7 +12,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays.operands import spec_of
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.multi_device import spread_call
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_report import report_of
@@ -62,7 +62,7 @@ def spread(
     planned, operands = computation_of(call, arrays)
     streams = LateStreams(4, seed)
     monkeypatch.setattr(spread_call, "peer_streams", lambda: streams)
-    monkeypatch.setattr(computation, "executor", streams.compute)
+    monkeypatch.setattr(program_calls, "executor", streams.compute)
     given, found = [], []
     for operand in operands:
         given.append(streams.empty(home, operand.shape, operand.dtype))
@@ -155,7 +155,7 @@ def test_an_error_says_where_and_leaves_no_stream_behind(monkeypatch: pytest.Mon
             compute(md_hom, inputs, outputs)
 
         failing.append(streams)
-        monkeypatch.setattr(computation, "executor", fails)
+        monkeypatch.setattr(program_calls, "executor", fails)
 
     with pytest.raises(LaunchError) as raised:
         spread(

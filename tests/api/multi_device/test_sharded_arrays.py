@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.multi_device import device_tasks, sharded_array, sharded_calls, spread_call
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_report import report_of
@@ -66,7 +66,7 @@ def late(
     planned, operands = computation_of(call, arrays)
     streams = LateStreams(4, seed)
     monkeypatch.setattr(spread_call, "peer_streams", lambda: streams)
-    monkeypatch.setattr(computation, "executor", streams.compute)
+    monkeypatch.setattr(program_calls, "executor", streams.compute)
     specs = [TensorSpec.of(operand.shape, operand.dtype) for operand in operands]
     specs += [TensorSpec.of(spec.shape, spec.dtype) for spec in planned.results]
     run, shardings = sharded_array._runner_of(planned, specs, cut, devices, None)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.async_steps import Step
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed
@@ -32,6 +31,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Step
 from tests.api.stand_in_bench import Bench, Clock
 from tests.targets import CPU
 

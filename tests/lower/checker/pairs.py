@@ -181,7 +181,7 @@ def _stage(rng: random.Random, recipe: Recipe, kind: str) -> int:
         return -1
     if md_hom.points > POINTS or not _is_of(md_hom, kind):
         return -1
-    stage = rng.randrange(len(stages(md_hom)))
+    stage = rng.randrange(len(stages(md_hom).steps))
     selects = kind != "selection" or selection_of(replace(recipe, stage=stage).fixed()) is not None
     return stage if selects else -1
 
@@ -205,7 +205,7 @@ def subject_of(recipe: Recipe) -> Subject:
     problem = generalised(fixed)[0] if recipe.general else fixed
     if recipe.einsum is None:
         given = recipe.drawn_md_hom()
-        run = StagedRun(given, stages(given.md_hom), recipe.seed)
+        run = StagedRun(given, stages(given.md_hom).steps, recipe.seed)
         number = recipe.stage
         return Subject(problem, fixed, run.inputs[number], *run.expectation(number))
     einsum, rng = recipe.einsum, np.random.default_rng(recipe.seed)

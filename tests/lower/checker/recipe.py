@@ -72,7 +72,7 @@ class Recipe:
         """The stage's problem with numbers for extents."""
         if self.einsum is not None:
             return problem_from_md_hom(self.einsum.md_hom())
-        problem = problem_from_md_hom(stages(self.drawn_md_hom().md_hom)[self.stage].md_hom)
+        problem = problem_from_md_hom(stages(self.drawn_md_hom().md_hom).steps[self.stage].md_hom)
         return with_narrow_places(problem) if self.narrow else problem
 
     def known_extents(self) -> Extents:

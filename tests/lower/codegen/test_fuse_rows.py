@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mdtensor.api.async_steps import Step
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.chain_program import chain_program_of
 from mdtensor.kernels.kernel_source import KernelSource
@@ -17,6 +16,7 @@ from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.search.chain_candidates import RowChain, row_chain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom_program import Step
 from tests.lower import fuzz
 
 RNG = np.random.default_rng(4)

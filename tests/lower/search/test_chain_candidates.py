@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mdtensor.api.async_steps import Step
 from mdtensor.lower.search.chain_candidates import (
     RowChain,
     best_on_rows,
@@ -11,6 +10,7 @@ from mdtensor.lower.search.chain_candidates import (
 )
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom_program import Step
 from tests.targets import CPU
 
 

@@ -78,11 +78,14 @@ def test_an_image_is_copied_whose_elements_are_in_many_products(
 ) -> None:
     found = blocks(image, (filters, 3, 3, image[3]), 1)
     assert len(found.md_homs) == (1 if copied else 4)
-    assert bool(found.padding) == copied
-    if found.padding:
+    assert bool(found.copied) == copied
+    if found.copied:
         count, height, width, channels = image
         padded = TensorSpec.of((count, height + 2, width + 2, channels))
-        assert all(md_hom.outputs[0].spec == padded for md_hom in found.padding)
+        assert all(
+            md_hom.outputs[0].spec == padded
+            for md_hom in [step.md_hom for step in found.copied.steps[:2]]
+        )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.frontends.loops.mdh import mdh
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
@@ -378,7 +378,7 @@ def test_operators_that_assign_fields() -> None:
 def test_random_nests_compute_what_python_does_or_are_refused(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computation, "executor", reference.compute)
+    monkeypatch.setattr(program_calls, "executor", reference.compute)
     accepted = 0
     for seed in range(40 * block, 40 * (block + 1)):
         text = random_text(seed)

@@ -8,9 +8,9 @@ import numpy as np
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
-from mdtensor.translate.md_hom import Dim, MDHom, Step
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.reference import run
-from mdtensor.translate.rewrites.shared_rows import Link
 from mdtensor.translate.rewrites.shared_terms import with_shared_terms
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -60,7 +60,7 @@ def softmax(names: str = "pq") -> tuple[Step, ...]:
     )
 
 
-def results(chain: Sequence[Link]) -> np.ndarray:
+def results(chain: Sequence[Step]) -> np.ndarray:
     slots = {0: X}
     for link in chain:
         found = run(link.md_hom, [slots[slot] for slot in link.operands], cast=True)

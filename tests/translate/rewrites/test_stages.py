@@ -62,13 +62,13 @@ def test_a_chain_computes_what_the_whole_does(
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(SHAPE), rng.standard_normal(SHAPE[1])]
     whole = _md_hom(combines, epilogue)
-    chain = stages(whole)
-    assert len(chain) == count
-    before: tuple[np.ndarray, ...] = ()
-    for stage in chain:
-        assert len(stage.md_hom.operators) <= 1
-        before = run(stage.md_hom, [inputs[n] if n >= 0 else before[-1 - n] for n in stage.inputs])
-    np.testing.assert_allclose(before[0], run(whole, inputs)[0], rtol=1e-12)
+    program = stages(whole)
+    assert len(program.steps) == count
+    slots = dict(enumerate(inputs))
+    for step in program.steps:
+        assert len(step.md_hom.operators) <= 1
+        slots |= zip(step.results, run(step.md_hom, [slots[n] for n in step.operands]), strict=True)
+    np.testing.assert_allclose(slots[2], run(whole, inputs)[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("epilogue", [False, True])

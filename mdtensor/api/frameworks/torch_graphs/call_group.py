@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frameworks.call_text import run
 from mdtensor.api.frameworks.torch_graphs.aten_elements import ELEMENTWISE, Elementwise, Place
 from mdtensor.api.frameworks.torch_graphs.aten_functions import CONVOLUTION, FUNCTIONS
@@ -17,6 +16,7 @@ from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy, elementwi
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.scalar import Expr
 
 Array = Any
@@ -109,7 +109,7 @@ class CallGroup:
         finish = _finish(behind, places)
         return FUNCTIONS[CONVOLUTION].function(*given, *others, epilogue=finish)
 
-    def computation(self, specs: Sequence[TensorSpec]) -> Computation:
+    def program(self, specs: Sequence[TensorSpec]) -> Program:
         """The computation of the results, on operands of these specs.
 
         Raises what front ends raise, and TranslationError for what is more than kernels.

@@ -250,7 +250,7 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
     given = tuple(Result(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
     group = CallGroup(tuple(operands), tuple(calls), given)
     due = [spec_of_node(each) for each in outputs]
-    found = group.computation(specs).results
+    found = group.program(specs).results
     if not all(map(_is_like, found, due)):
         raise TranslationError(f"the results are {found}, where torch has {due}")
     symbolic = any(map(is_symbolic, (*sources, *outputs)))

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation
-from mdtensor.api.calls.computation import is_watched, ready_for
+from mdtensor.api.calls import program_calls
+from mdtensor.api.calls.program_calls import is_watched, ready_for
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.frameworks.torch_graphs.call_group import View
 from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls
@@ -134,7 +134,7 @@ class PlannedStep:
 
     def _called(self, operands: Sequence[Array]) -> Any:
         """The results by a general call, which tuning sees, on operands of any layouts."""
-        found = computation.call(self._key, operands, self.planned.group.computation)
+        found = program_calls.call(self._key, operands, self.planned.group.program)
         tensors = tuple([self._torch.from_numpy(np.asarray(each)) for each in as_tuple(found)])
         return tensors if self.has_several else tensors[0]
 
@@ -171,8 +171,8 @@ class PlannedStep:
             launch, programs = _Launch(self._called), None if timing is None else timing.programs
         else:
             specs = tuple([_spec_of(array) for array in operands])
-            planned = computation.made(
-                (self._key, specs), lambda: self.planned.group.computation(specs)
+            planned = program_calls.made(
+                (self._key, specs), lambda: self.planned.group.program(specs)
             )
             ready = ready_for(planned, np)
             launch = _Launch(ready.into, planned.results)

@@ -25,9 +25,8 @@ from mdtensor.api.arrays.operands import (
     spec_of,
     split,
 )
-from mdtensor.api.calls import computation, statistics
+from mdtensor.api.calls import program_calls, statistics
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.launchers import Launch
 from mdtensor.api.calls.ragged_operands import RaggedOperands, call_on_ragged, ragged_operands
 from mdtensor.api.calls.stored_operands import (
@@ -55,6 +54,7 @@ from mdtensor.originals import original
 from mdtensor.specs import TensorSpec, common_dtype, is_computed
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse, with_output
+from mdtensor.translate.md_hom_program import Program
 
 _numpy_einsum = original("numpy.einsum")
 _numpy_einsum_path = original("numpy.einsum_path")
@@ -73,7 +73,7 @@ def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
     arrays = args[1:]
     if not all(is_computed(array.dtype) and addressable(array) for array in arrays):
         return None
-    return computation.at_once(_key(args[0], _BY_DEFAULT[optimize], None), arrays)
+    return program_calls.at_once(_key(args[0], _BY_DEFAULT[optimize], None), arrays)
 
 
 def _key(text: str, options: Options, out: TensorSpec | None) -> Hashable:
@@ -186,7 +186,7 @@ def _einsum(
 
     if (stored := stored_operands(given, distinct=lambda: False)) is not None:
         return _on_stored(text, stored, out, options)
-    is_planned = computation.planner.get() is not None  # plans have kernels: they copy
+    is_planned = program_calls.planner.get() is not None  # plans have kernels: they copy
     optimized = options.optimize not in (False, None) and not is_planned
     overriding = reason_of_classes(given, optimized=optimized)
     arrays = [] if overriding else as_arrays(given, xp)
@@ -222,10 +222,10 @@ def _einsum(
     arrays = [a if addressable(a) else addressable_copy(a, xp) for a in arrays]
     target = None if out is None else _spec_of_target(out, arrays, xp)
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return options.computation(text, specs, target)
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
+        return options.program(text, specs, target)
 
-    return computation.call(_key(text, options, target), arrays, build, out, casting="unsafe")
+    return program_calls.call(_key(text, options, target), arrays, build, out, casting="unsafe")
 
 
 def _on_stored(text: str, stored: StoredOperands, out: Array | None, options: Options) -> Array:
@@ -234,11 +234,11 @@ def _on_stored(text: str, stored: StoredOperands, out: Array | None, options: Op
     target = None if out is None else _spec_of_target(out, as_arrays(stored.dense, xp), xp)
     at_once = replace(options, optimize=("einsum_path", tuple(range(len(stored.given)))))
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return options.computation(text, specs, target)
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
+        return options.program(text, specs, target)
 
-    def otherwise(specs: tuple[TensorSpec, ...]) -> Computation:
-        return at_once.computation(text, specs, target)
+    def otherwise(specs: tuple[TensorSpec, ...]) -> Program:
+        return at_once.program(text, specs, target)
 
     key = _key(text, options, target)
     return call_on_stored(key, stored, build, out, otherwise=otherwise, casting="unsafe")
@@ -250,13 +250,13 @@ def _on_ragged(text: str, operands: RaggedOperands, out: Array | None, options: 
     if reason := reason_of_types([] if options.dtype is None else [options.dtype]):
         raise no_kernels(reason)
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return options.computation(text, specs, None)
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
+        return options.program(text, specs, None)
 
     at_once = replace(options, optimize=("einsum_path", tuple(range(len(operands.given)))))
 
-    def otherwise(specs: tuple[TensorSpec, ...]) -> Computation:
-        return at_once.computation(text, specs, None)
+    def otherwise(specs: tuple[TensorSpec, ...]) -> Program:
+        return at_once.program(text, specs, None)
 
     key, casting = _key(text, options, None), options.casting
     return call_on_ragged(

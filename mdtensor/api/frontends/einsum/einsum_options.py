@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import check_types
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, checked_optimize
 from mdtensor.api.frontends.einsum.einsum_planner import prepare
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.scalar_function import PRECISIONS
 
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
@@ -58,9 +58,9 @@ class Options:
         """The options as `of` takes them."""
         return tuple(getattr(self, each.name) for each in fields(self))
 
-    def computation(
+    def program(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
-    ) -> Computation:
+    ) -> Program:
         """The computation of a call with these options."""
         return prepare(
             text,

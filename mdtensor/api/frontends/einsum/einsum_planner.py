@@ -13,8 +13,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.async_steps import Step
-from mdtensor.api.calls.computation import Computation, single
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.specs import TensorSpec, as_dtype, common_dtype, contiguous_strides, is_short_float
@@ -26,6 +24,8 @@ from mdtensor.translate.einsum.md_hom_from_einsum import (
     md_hom_from_index_space,
 )
 from mdtensor.translate.einsum.subscripts import parse
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 
 
 def prepare(
@@ -39,7 +39,7 @@ def prepare(
     precision: str | None = None,
     optimize: Optimize = False,
     out_spec: TensorSpec | None = None,
-) -> Computation:
+) -> Program:
     """The computation of `einsum` with these arguments on operands of these specs.
 
     Its result has the spec `out_spec` where kernels may write there, else one of its own. It has no
@@ -83,14 +83,14 @@ def prepare(
         return _zeros(len(specs), result)
     accumulated = accumulation_dtype(computed) if acc_dtype is None else as_dtype(acc_dtype)
     path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
-    steps = _steps(contraction, operands, path, accumulated, precision, result)
-    between = tuple([step.md_hom.outputs[0].spec for step in steps[:-1]])
-    return Computation(len(specs), (result,), between, steps, converted=converted)
+    builder = ProgramBuilder(operands)
+    slot = _contracted(builder, contraction, path, accumulated, precision, result)
+    return builder.program([slot], converted=converted)
 
 
-def _zeros(operands: int, result: TensorSpec) -> Computation:
+def _zeros(operands: int, result: TensorSpec) -> Program:
     """The computation of a result that is all zeros."""
-    return Computation(operands, (result,), (), (), fills=(0,))
+    return Program(operands, (result,), (), (), fills=(0,))
 
 
 def _prepared_whole(
@@ -102,7 +102,7 @@ def _prepared_whole(
     acc_dtype: object,
     precision: str | None,
     out_spec: TensorSpec | None,
-) -> Computation:
+) -> Program:
     """The computation of a string with sums for indices: one `md_hom` of all operands."""
     factors = [spec for n, spec in enumerate(specs) if n not in space.index_operands]
     target = None if out_spec is None else out_spec.dtype
@@ -126,7 +126,7 @@ def _prepared_whole(
     md_hom = md_hom_from_index_space(
         space, operands, dtype=computed, acc_dtype=acc_dtype, precision=precision, out=result
     )
-    return replace(single(md_hom), converted=converted)
+    return replace(Program.of(md_hom), converted=converted)
 
 
 def computation_dtype(
@@ -269,32 +269,30 @@ def _untouchable(axes: Collection[tuple[int, int]]) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), extents, strides)
 
 
-def _steps(
+def _contracted(
+    builder: ProgramBuilder,
     contraction: Contraction,
-    specs: Sequence[TensorSpec],
     path: Path,
     accumulated: np.dtype,
     precision: str | None,
     result: TensorSpec,
-) -> tuple[Step, ...]:
-    """One step per stage of the path; what lies between them has the accumulation type.
+) -> int:
+    """The slot of the result of one step for each stage of the path.
 
-    Behind the operands' slots comes the result's, then those of what lies between.
+    What lies between them has the accumulation type.
     """
-    slots = dict(enumerate(zip(contraction.inputs, specs, strict=True)))
-    waiting = list(slots)
-    steps: list[Step] = []
+    terms = dict(enumerate(contraction.inputs))
     for number, positions in enumerate(path):
-        chosen = tuple(waiting[position] for position in sorted(positions))
-        waiting = [slot for slot in waiting if slot not in chosen]
-        inputs = tuple(slots[slot][0] for slot in chosen)
-        operands = [slots[slot][1] for slot in chosen]
+        waiting = [*terms]
+        chosen = [waiting[position] for position in sorted(positions)]
+        inputs = tuple([terms.pop(slot) for slot in chosen])
+        operands = [builder.specs[slot] for slot in chosen]
         extents = _extents(inputs, operands)
         if number == len(path) - 1:
             output, spec = contraction.output, result
             extents |= {name: contraction.extents[name] for name in output}
         else:
-            needed = {name for slot in waiting for name in slots[slot][0]}.union(contraction.output)
+            needed = {name for names in terms.values() for name in names}.union(contraction.output)
             output = tuple(name for name in extents if name in needed)
             spec = TensorSpec.of([extents[name] for name in output], accumulated)
         md_hom = md_hom_from_contraction(
@@ -304,11 +302,10 @@ def _steps(
             precision=precision,
             out=spec,
         )
-        slot = len(specs) + (0 if spec is result else 1 + len(steps))
-        steps.append(Step(md_hom, chosen, (slot,)))
-        slots[slot] = (output, spec)
-        waiting.append(slot)
-    return tuple(steps)
+        (slot,) = builder.add(md_hom, chosen)
+        terms[slot] = output
+    (slot,) = terms
+    return slot
 
 
 def _extents(inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]) -> dict[str, int]:

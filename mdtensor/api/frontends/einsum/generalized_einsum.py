@@ -10,7 +10,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array, array_module, as_array, split
 from mdtensor.api.arrays.ragged import Ragged
 from mdtensor.api.arrays.sparse_arrays import is_sparse
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.einsum.contraction_path import Optimize
 from mdtensor.api.frontends.einsum.einsum_planner import check_cast
 from mdtensor.api.frontends.einsum.semiring import in_stages, semiring_of
@@ -19,6 +19,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, is_affine, parse, with_output
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 
@@ -70,7 +71,7 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     if not in_pairs or any(is_sparse(a) or isinstance(a, Ragged) for a in arrays):
         return reduced(reduction, arrays, out)
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
         return in_stages(reduction, specs, said.optimize)
 
     return call((reduction_key(reduction), said.optimize), arrays, build, out)

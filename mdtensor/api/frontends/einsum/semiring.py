@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from mdtensor.api.calls.computation import Computation, Step, single
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, shown
@@ -18,6 +17,8 @@ from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace
 from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.reductions.combinations_of_dims import Said
 from mdtensor.translate.reductions.md_hom_from_reduction import (
     Reduction,
@@ -80,7 +81,7 @@ def semiring_of(name: str | None, f: Callable[..., Any] | None, combine: Said | 
     return SEMIRINGS[name]
 
 
-def in_stages(reduction: Reduction, specs: Sequence[TensorSpec], optimize: Optimize) -> Computation:
+def in_stages(reduction: Reduction, specs: Sequence[TensorSpec], optimize: Optimize) -> Program:
     """A reduction of a classic string by pairs of operands, where its operator distributes.
 
     It is one `md_hom` where a path saves nothing, or where operands of different types or empty
@@ -96,7 +97,7 @@ def in_stages(reduction: Reduction, specs: Sequence[TensorSpec], optimize: Optim
     contraction = resolve(parse(reduction.text), specs)
     path = contraction_path(contraction, [spec.shape for spec in specs], optimize)
     if len(path) == 1 or len({spec.dtype for spec in specs}) > 1 or not whole.points:
-        return single(whole)
+        return Program.of(whole)
     return _staged(reduction, whole, contraction, specs, path)
 
 
@@ -106,13 +107,12 @@ def _staged(
     contraction: Contraction,
     specs: Sequence[TensorSpec],
     path: Path,
-) -> Computation:
+) -> Program:
     """The steps of a path; what lies between them has the type in which the whole is combined."""
     (held,) = whole.scalar.result_dtypes
     (result,) = (buffer.spec for buffer in whole.outputs)
+    builder = ProgramBuilder(specs)
     terms = list(zip(contraction.inputs, specs, range(len(specs)), strict=True))
-    temporaries: list[TensorSpec] = []
-    steps: list[Step] = []
     for positions in path:
         chosen = [terms[position] for position in positions]
         terms = [term for n, term in enumerate(terms) if n not in positions]
@@ -124,13 +124,9 @@ def _staged(
         if not is_last:
             stage = replace(stage, order="C")
         md_hom = md_hom_from_reduced_space(stage, space, [spec for _, spec, _ in chosen])
-        slot = len(specs) if is_last else len(specs) + 1 + len(temporaries)
-        steps.append(Step(md_hom, tuple(number for _, _, number in chosen), (slot,)))
-        spec = md_hom.outputs[0].spec
-        if not is_last:
-            temporaries.append(spec)
-            terms.append((space.output, spec, slot))
-    return Computation(len(specs), (result,), tuple(temporaries), tuple(steps))
+        (slot,) = builder.add(md_hom, [number for _, _, number in chosen])
+        terms.append((space.output, builder.specs[slot], slot))
+    return builder.program([slot for _, _, slot in terms])
 
 
 def _space(

@@ -22,7 +22,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.arrays.torch_tensors import is_tensor, spec_of_tensor
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.calls.shape_families import Skeleton
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import FUNCTIONS, Converted, Divided, OfUfunc
@@ -31,9 +31,9 @@ from mdtensor.options import MOST_AXES, beginning, is_iterable
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec, as_dtype, is_computed
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
-from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.program_from_slices import program_from_slices
 from mdtensor.translate.stencils.slice_numbers import with_numbers, without_numbers
 from mdtensor.translate.stencils.slices import Fused
 
@@ -112,10 +112,10 @@ class LazyArray(NDArrayOperatorsMixin):
         if any(map(is_tensor, arrays)) or any(map(is_jax_array, arrays)):
             return _of_others(value, *arrays, out=out)
 
-        def build(specs: tuple[TensorSpec, ...]) -> Computation:
-            return _computation(value, specs)
+        def build(specs: tuple[TensorSpec, ...]) -> Program:
+            return program_from_slices(value, specs)
 
-        def skeleton() -> Skeleton[Computation] | None:
+        def skeleton() -> Skeleton | None:
             return _skeleton(value)
 
         with at(elsewhere(arrays, {"out": out})):
@@ -369,35 +369,17 @@ def _evaluated(value: Fused, *arrays: Any, out: Any = None) -> Any:
 _of_others = recalled(_evaluated, lambda value: value, front_end="lazy")
 
 
-def _skeleton(value: Fused) -> Skeleton[Computation] | None:
+def _skeleton(value: Fused) -> Skeleton | None:
     """The value without its numbers, which arrays of other shapes have others for."""
     found = without_numbers(value)
     if found is None:
         return None
     skeleton, numbers = found
 
-    def build(specs: tuple[TensorSpec, ...], *numbers: int) -> Computation:
-        return _computation(with_numbers(skeleton, numbers), specs)
+    def build(specs: tuple[TensorSpec, ...], *numbers: int) -> Program:
+        return program_from_slices(with_numbers(skeleton, numbers), specs)
 
     return Skeleton(("slices", skeleton), build, numbers)
-
-
-def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
-    """The parts as steps: the last one writes the result, those before it temporaries."""
-    parts = md_homs_from_slices(value, specs)
-    result, last = len(specs), parts[-1].result
-    slots = [result + 1 + n for n in range(last)] + [result]
-    outputs = {part.result: part.md_hom.outputs[0].spec for part in parts}
-    steps = tuple(
-        Step(
-            part.md_hom,
-            tuple(n if n >= 0 else slots[-1 - n] for n in part.inputs),
-            (slots[part.result],),
-        )
-        for part in parts
-    )
-    temporaries = tuple(outputs[n] for n in range(last))
-    return Computation(result, (outputs[last],), temporaries, steps)
 
 
 def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:

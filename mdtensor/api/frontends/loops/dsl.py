@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array, as_output, check_mask, holds
-from mdtensor.api.calls.computation import Computation, call, single
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.loops.buffer_types import BufferType, dtype_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, count_of, shown
@@ -20,7 +19,8 @@ from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.loop_steps import copying
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_views import Accesses, Views, md_hom_from_views
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -173,7 +173,7 @@ class Dsl:
         shapes = tuple(tuple(target.shape) for target in targets)
         copied = _copied(targets, held, xp)
 
-        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        def build(specs: tuple[TensorSpec, ...]) -> Program:
             count = len(self.inputs)
             found = self._md_hom(specs[:count], shapes)
             before = dict(zip(copied, specs[count:], strict=True)) if given else None
@@ -277,15 +277,13 @@ def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tup
 
 def _on_operands(
     found: MDHom, names: Sequence[str], before: Mapping[int, TensorSpec] | None
-) -> Computation:
+) -> Program:
     """The step whose operands are all inputs, also those that no access reads.
 
     `before` are the specs of passed outputs that are operands too, since what is written in part
     begins as a copy of them; None where no outputs are passed, and all begin as zeros.
     """
     count = len(names) + len(before or ())
-    whole = single(found)
-    step = whole.steps[0]
     reads = tuple(names.index(buffer.name) for buffer in found.inputs)
     writes = tuple(range(count, count + len(found.outputs)))
     partial = [n for n, b in enumerate(found.outputs) if not writes_all(found, b.name)]
@@ -295,5 +293,5 @@ def _on_operands(
         if n in partial
     ]
     fills = tuple(0 if before is None and n in partial else None for n in range(len(found.outputs)))
-    steps = (*copies, replace(step, operands=reads, results=writes))
-    return replace(whole, fills=fills, operands=count, steps=steps)
+    results = tuple(buffer.spec for buffer in found.outputs)
+    return Program(count, results, (), (*copies, Step(found, reads, writes)), fills)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.loop_nests.carried import retyped
 from mdtensor.translate.loops.loop_program import LoopProgram, LoopStep
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.records.columns import words_of
 from mdtensor.translate.reductions.reduction_of_records import WORTH_COPIES
 
@@ -46,7 +46,7 @@ def as_operand(array: Array, points: int) -> Array:
 
 def computation_of_loops(
     program: LoopProgram, operands: Mapping[str, TensorSpec], fills: tuple[float | None, ...]
-) -> Computation:
+) -> Program:
     """The steps over slots: operands, results, then all other arrays."""
     names = list(operands)
     names += program.results.values()
@@ -69,7 +69,7 @@ def computation_of_loops(
     )
     results = tuple(program.arrays[name] for name in program.results.values())
     temporaries = tuple(program.arrays[name] for name in inner)
-    return Computation(count, results, temporaries, steps, fills)
+    return Program(count, results, temporaries, steps, fills)
 
 
 def _with_specs(step: LoopStep, operands: Mapping[str, TensorSpec]) -> MDHom:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array, allocate, as_computed
-from mdtensor.api.calls import computation, statistics
+from mdtensor.api.calls import program_calls, statistics
 from mdtensor.api.calls.executable import Run
 from mdtensor.api.engine import tuning_mode
 from mdtensor.errors import ProgramError
@@ -20,7 +20,7 @@ def run_in_order(program: LoopProgram, operands: Mapping[str, Array], xp: Any) -
 
     Raises ProgramError where calls are planned or differentiated.
     """
-    if computation.planner.get() is not None:
+    if program_calls.planner.get() is not None:
         raise ProgramError(
             "loops that run in order are no part of plans, gradients and calls in parts",
             hint="call the function as it is, or plan what one iteration does",
@@ -38,7 +38,7 @@ def run_in_order(program: LoopProgram, operands: Mapping[str, Array], xp: Any) -
         windows = [_window(arrays, window) for window in (*step.inputs, *step.outputs)]
         run = launchers.get(id(step.md_hom))
         if run is None or is_watching:
-            run = launchers[id(step.md_hom)] = computation.launcher_of(step.md_hom, xp)
+            run = launchers[id(step.md_hom)] = program_calls.launcher_of(step.md_hom, xp)
         with stage("run"):
             run(*windows)
         for name in step.last:

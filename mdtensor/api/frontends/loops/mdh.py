@@ -16,8 +16,8 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call, made
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.program_calls import call, made
 from mdtensor.api.frontends.loops.buffer_types import BufferType
 from mdtensor.api.frontends.loops.clauses import CombineOps, Inp, Out
 from mdtensor.api.frontends.loops.dsl import Dsl, dsl_of
@@ -40,6 +40,7 @@ from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
@@ -243,7 +244,7 @@ class Directive(Decorated):
                 for target, spec in zip(targets, specs, strict=True)
             ]
 
-        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        def build(specs: tuple[TensorSpec, ...]) -> Program:
             known = dict(zip(program.operands, specs, strict=True))
             return computation_of_loops(program, known, self._fills(bound, program))
 

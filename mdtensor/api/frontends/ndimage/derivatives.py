@@ -13,7 +13,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array
 from mdtensor.api.calls.call_cache import in_full, recalled
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     array_of,
     axes_of,
@@ -33,6 +33,8 @@ from mdtensor.api.frontends.ndimage.filter_passes import (
 from mdtensor.api.frontends.ndimage.filters import copied, gaussian_passes
 from mdtensor.errors import DTypeError, FilterError, shown
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, apply, cast, select
 
 # From an array, an axis, the type of the result, a mode, a value for the border and more arguments.
@@ -278,10 +280,10 @@ def _generic(
             )
         given.append(made.astype(dtype, copy=False))
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
+        builder = ProgramBuilder(specs)
         result = TensorSpec.of(specs[0].shape, dtype)
-        step = joining(list(enumerate(specs)), join, len(specs), result)
-        return Computation(len(specs), (result,), (), (step,))
+        return builder.program(joining(builder, range(len(specs)), join, result))
 
     return call(("joined", join, dtype), given, build, out)
 

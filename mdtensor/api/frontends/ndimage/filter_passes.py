@@ -8,12 +8,14 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import check_origin
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import FilterError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom, Step
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (
@@ -22,7 +24,7 @@ from mdtensor.translate.stencils.md_hom_from_filter import (
     stored,
     weights_dtype,
 )
-from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.program_from_slices import program_from_slices
 from mdtensor.translate.stencils.rounded_weights import rounded_weights
 from mdtensor.translate.stencils.slices import Leaf, combined, fused_from_source
 
@@ -59,7 +61,7 @@ def joined(
     ]
     filters = tuple([passes.filters for passes in rows])
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
         return _computation(filters, join, specs, TensorSpec.of(specs[0].shape, dtype))
 
     return call(("filter", filters, join, dtype), [array, *weights], build, out, len(weights))
@@ -70,44 +72,40 @@ def _computation(
     join: Join | None,
     specs: Sequence[TensorSpec],
     out: TensorSpec,
-) -> Computation:
+) -> Program:
     """Steps that read the array or a temporary, and write a temporary or the result."""
-    result = len(specs)
-    steps: list[Step] = []
-    ends: list[tuple[int, TensorSpec]] = []
-    weights, temporaries = 1, 0
+    builder = ProgramBuilder(specs)
+    ends: list[int] = []
+    weights = 1
     # Rows have most passes in common. Keys have no extents, which families of shapes watch.
     made: dict[Hashable, tuple[MDHom, ...]] = {}
     for row in rows:
-        slot, field = 0, specs[0]
+        slot = 0
         for position, given in enumerate(row):
             reads = (slot, weights) if given.weighted else (slot,)
             window = specs[weights] if given.weighted else None
             weights += given.weighted
             key = given, position == 0, window and window.dtype
             if key not in made:
-                made[key] = md_homs_from_filter(given, field, out, window)
-            is_last = join is None and position == len(row) - 1
-            temporaries += not is_last
-            slot, field = result if is_last else result + temporaries, out
-            steps += [Step(md_hom, reads, (slot,)) for md_hom in made[key]]
-        ends.append((slot, field))
-    if join is not None:
-        steps.append(joining(ends, join, result, out))
-    return Computation(result, (out,), (out,) * temporaries, tuple(steps))
+                made[key] = md_homs_from_filter(given, builder.specs[slot], out, window)
+            slot = builder.new(out)
+            for md_hom in made[key]:
+                builder.add(md_hom, reads, (slot,))
+        ends.append(slot)
+    return builder.program(ends if join is None else joining(builder, ends, join, out))
 
 
 def joining(
-    ends: Sequence[tuple[int, TensorSpec]], join: Join, result: int, out: TensorSpec
-) -> Step:
-    """The step that makes one value of those that rows end in."""
+    builder: ProgramBuilder, ends: Sequence[int], join: Join, out: TensorSpec
+) -> tuple[int, ...]:
+    """The slot of one value of those that rows end in."""
 
     def build(*elements: Expr) -> Expr:
         return stored(join(*elements), out.dtype)
 
-    leaves = [fused_from_source(Leaf(n, s.shape, s.dtype)) for n, (_, s) in enumerate(ends)]
-    (part,) = md_homs_from_slices(combined(leaves, build), [spec for _, spec in ends])
-    return Step(part.md_hom, tuple(ends[n][0] for n in part.inputs), (result,))
+    specs = [builder.specs[end] for end in ends]
+    leaves = [fused_from_source(Leaf(n, s.shape, s.dtype)) for n, s in enumerate(specs)]
+    return builder.append(program_from_slices(combined(leaves, build), specs), ends)
 
 
 def _taken(window: np.ndarray, array: Array, dtype: np.dtype) -> Array:

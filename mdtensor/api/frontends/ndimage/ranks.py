@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import in_full, recalled
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     array_of,
     axes_of,
@@ -28,7 +28,7 @@ from mdtensor.api.frontends.ndimage.filter_arguments import (
 from mdtensor.api.frontends.ndimage.filters import check_order, extreme
 from mdtensor.errors import FilterError, warn
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.stencils.md_hom_from_ranks import RankFilter, md_homs_from_ranks
 
 LARGEST_WINDOW = 27
@@ -174,10 +174,9 @@ def _ranked(
     places = tuple([tuple(map(int, place)) for place in np.argwhere(window) + starts])
     given = RankFilter(places, wanted, border_of(mode, cval, array))
 
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+    def build(specs: tuple[TensorSpec, ...]) -> Program:
         result = TensorSpec.of(specs[0].shape, dtype)
-        md_homs = md_homs_from_ranks(given, specs[0], result)
-        return Computation(1, (result,), (), tuple(Step(m, (0,), (1,)) for m in md_homs))
+        return Program.of(*md_homs_from_ranks(given, specs[0], result))
 
     return call(("ranks", given, dtype), [array], build, out)
 

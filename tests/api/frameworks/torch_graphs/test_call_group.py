@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.frameworks.torch_graphs.aten_elements import Place
 from mdtensor.api.frameworks.torch_graphs.call_group import Call, CallGroup, Result, View
 from mdtensor.errors import TranslationError
@@ -26,7 +26,7 @@ F32 = np.dtype("f4")
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "by_kernels" not in request.fixturenames:
-        monkeypatch.setattr(computation, "executor", reference.compute)
+        monkeypatch.setattr(program_calls, "executor", reference.compute)
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def group(operands: int, *calls: Any, results: Any = None) -> CallGroup:
 
 def computed(of: CallGroup, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """The results, after a look at the one computation that they are."""
-    computation = of.computation([TensorSpec.of(a.shape, a.dtype) for a in arrays])
+    program = of.program([TensorSpec.of(a.shape, a.dtype) for a in arrays])
     found = of(*arrays)
-    assert [spec.shape for spec in computation.results] == [each.shape for each in found]
+    assert [spec.shape for spec in program.results] == [each.shape for each in found]
     return found
 
 
@@ -176,7 +176,7 @@ def test_products_with_what_stands_behind_them_are_one_step() -> None:
     (found,) = computed(of, m, w, bias, rest)
     due = gelu(m.astype("f8") @ w + bias) + rest
     assert_close(found, due)
-    assert len(of.computation([TensorSpec.of(x.shape) for x in (m, w, bias, rest)]).steps) == 1
+    assert len(of.program([TensorSpec.of(x.shape) for x in (m, w, bias, rest)]).steps) == 1
     (found,) = computed(group(3, ("addmm", (c, a, b), {"beta": 2, "alpha": 0.5})), m, w, bias)
     assert_close(found, 2 * bias + m.astype("f8") @ w / 2)
     q, k = normal(2, 3, 4, 5), normal(2, 3, 5, 6)
@@ -228,7 +228,7 @@ def test_gradients_of_a_convolution() -> None:
     assert_close(by_bias, grad.astype("f8").sum((0, 2, 3)))
     one = group(3, (call[0], (*call[1][:-1], (False, True, False))), results=(Result(0, 0),))
     with pytest.raises(TranslationError, match="not asked for"):
-        one.computation([TensorSpec.of(each.shape) for each in (grad, x, w)])
+        one.program([TensorSpec.of(each.shape) for each in (grad, x, w)])
 
 
 def test_reductions() -> None:
@@ -249,7 +249,7 @@ def test_reductions() -> None:
         (found,) = computed(group(1, call), X)
         assert_close(found, due)
     with pytest.raises(TranslationError, match="another type"):
-        group(1, ("sum", (a,), {"dtype": 7})).computation([TensorSpec.of((3,))])
+        group(1, ("sum", (a,), {"dtype": 7})).program([TensorSpec.of((3,))])
 
 
 def test_gradients_of_softmax() -> None:
@@ -337,7 +337,7 @@ def test_poolings() -> None:
         ("avg_pool2d", (a, (2, 2), (2, 2), (1, 1))),
     ):
         with pytest.raises(TranslationError, match="reach outside"):
-            group(1, (name, arguments)).computation([TensorSpec.of((1, 1, 4, 4))])
+            group(1, (name, arguments)).program([TensorSpec.of((1, 1, 4, 4))])
 
 
 def test_operands_are_views() -> None:

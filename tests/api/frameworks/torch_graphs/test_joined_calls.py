@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.frameworks.torch_graphs.joined_calls import joined
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
@@ -26,7 +26,7 @@ def test_later_calls_read_what_earlier_ones_gave() -> None:
     assert [spec.shape for spec in found.results] == [(3,), (3, 5)]
     assert len(found.steps) == 2
     a, b = np.random.default_rng(1).standard_normal((2, 4, 5))
-    results = computation.call("joined", (a[:3, :4].copy(), b), lambda specs: joined(two, specs))
+    results = program_calls.call("joined", (a[:3, :4].copy(), b), lambda specs: joined(two, specs))
     product = a[:3, :4] @ b
     np.testing.assert_allclose(results[1], product, rtol=1e-13)
     np.testing.assert_allclose(results[0], product.max(1), rtol=1e-13)

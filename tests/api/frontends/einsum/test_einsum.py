@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.statistics import stats
 from mdtensor.api.frontends.einsum.einsum import einsum, einsum_path
 from mdtensor.api.frontends.einsum.tensordot import tensordot
@@ -353,7 +353,7 @@ def test_operands_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> No
         for buffer, array in zip(md_hom.inputs, inputs, strict=True):
             assert tuple(s * array.itemsize for s in buffer.spec.strides) == array.strides
 
-    monkeypatch.setattr(computation, "executor", compute)
+    monkeypatch.setattr(program_calls, "executor", compute)
     a, b = np.ones((6, 4))[::-2, ::2].T, np.broadcast_to(np.float64(1), (3, 5))
     einsum("ij,jk->ik", a, b)
     assert seen[0] is a
@@ -407,7 +407,7 @@ def test_acc_dtype() -> None:
 
 
 def test_plans_are_kept_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(computation, "_table", table := Bounded(3))
+    monkeypatch.setattr(program_calls, "_table", table := Bounded(3))
     for n in (2, 3, 2, 4, 2, 5):
         assert einsum("i->", np.ones(n)) == n
     assert 1 <= len(table) <= 3

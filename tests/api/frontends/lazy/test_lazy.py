@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mdtensor as mdt
 from mdtensor import tuning
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 from mdtensor.translate import reference
 from tests.cases import DTYPES, tolerance, values
@@ -66,12 +66,12 @@ def test_basic_slices(key: list[Any], dots: bool) -> None:
     if not expected.size:
         return
     invalidation.clear()
-    before, computation.executor = computation.executor, reference.compute
+    before, program_calls.executor = program_calls.executor, reference.compute
     try:
         np.testing.assert_array_equal(result, expected)
         np.testing.assert_array_equal((result * 2).T[..., None], (expected * 2).T[..., None])
     finally:
-        computation.executor = before
+        program_calls.executor = before
 
 
 @pytest.mark.parametrize(
@@ -316,11 +316,11 @@ def test_random_programs(data: st.DataObject) -> None:
     expected, result = pairs[-1]
     assert result.shape == expected.shape
     invalidation.clear()
-    before, computation.executor = computation.executor, reference.compute
+    before, program_calls.executor = program_calls.executor, reference.compute
     try:
         np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
     finally:
-        computation.executor = before
+        program_calls.executor = before
 
 
 def test_in_place_operators_give_new_values() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import computation
+from mdtensor.api.calls import program_calls
 from mdtensor.directive import (
     Buffer,
     add,
@@ -184,7 +184,7 @@ def test_numbers_share_a_kernel_and_keep_their_types() -> None:
         x = np.arange(4, dtype="f4")
         scaled(alpha, x)
         np.testing.assert_array_equal(x, np.arange(4, dtype="f4") * alpha)
-    programs = [key[2] for key in computation._table if key[:2] == ("mdh", scaled.key)]
+    programs = [key[2] for key in program_calls._table if key[:2] == ("mdh", scaled.key)]
     assert len(programs) == 4
     assert scaled.steps(2.0, np.ones(4, "f4"))[0].outputs[0].spec.dtype == np.float32
 

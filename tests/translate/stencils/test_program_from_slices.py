@@ -7,7 +7,7 @@ from mdtensor.errors import IndexingError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.scalar import Expr, cast
-from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.program_from_slices import program_from_slices
 from mdtensor.translate.stencils.slices import (
     Fused,
     Leaf,
@@ -29,12 +29,12 @@ def leaf(array: np.ndarray, number: int) -> Fused:
 
 
 def run(fused: Fused, *arrays: np.ndarray) -> list[np.ndarray]:
-    """The results of all parts by the reference interpreter."""
-    results: list[np.ndarray] = []
-    for part in md_homs_from_slices(fused, [TensorSpec.of(a.shape, a.dtype) for a in arrays]):
-        inputs = [arrays[n] if n >= 0 else results[-1 - n] for n in part.inputs]
-        results += reference.run(part.md_hom, inputs)
-    return results
+    """The results of all steps by the reference interpreter."""
+    slots = dict(enumerate(arrays))
+    program = program_from_slices(fused, [TensorSpec.of(a.shape, a.dtype) for a in arrays])
+    for step in program.steps:
+        (slots[step.results[0]],) = reference.run(step.md_hom, [slots[n] for n in step.operands])
+    return [slots[step.results[0]] for step in program.steps]
 
 
 def test_views_compose() -> None:
@@ -51,8 +51,9 @@ def test_slices_of_one_array_are_accesses_of_one_buffer() -> None:
         [sliced(a, (slice(1, None), ...)), sliced(a, (slice(None, -1), ...)), leaf(B, 1), 2.0],
         lambda x, y, b, two: x * y - two * b + x,
     )
-    [part] = md_homs_from_slices(value, [TensorSpec.of(A.shape, "f8"), TensorSpec.of((7,), "f8")])
-    assert part.md_hom.describe() == (
+    specs = [TensorSpec.of(A.shape, "f8"), TensorSpec.of((7,), "f8")]
+    [step] = program_from_slices(value, specs).steps
+    assert step.md_hom.describe() == (
         "out_view(out: float64[5, 7] (i0, i1) -> (i0, i1))\n"
         "md_hom[i0:5, i1:7](f, (cc, cc))\n"
         "inp_view(a0: float64[6, 7] (i0, i1) -> (i0+1, i1), (i0, i1);"
@@ -64,20 +65,21 @@ def test_slices_of_one_array_are_accesses_of_one_buffer() -> None:
 def test_an_epilogue_takes_each_element_once() -> None:
     total = reduced(leaf(A, 0), "add", [0])
     value = combined([total, leaf(B, 1)], lambda s, b: s * b)
-    [part] = md_homs_from_slices(value, [TensorSpec.of(A.shape, "f8"), TensorSpec.of((7,), "f8")])
-    assert repr(part.md_hom) == "md_hom[i0:6, i1:7](f, (pw(add), cc), epilogue g)"
-    assert part.md_hom.epilogue is not None
-    assert repr(part.md_hom.epilogue.view) == "((i1),)"
-    assert repr(part.md_hom.out_view) == "((i1),)"
+    specs = [TensorSpec.of(A.shape, "f8"), TensorSpec.of((7,), "f8")]
+    [step] = program_from_slices(value, specs).steps
+    assert repr(step.md_hom) == "md_hom[i0:6, i1:7](f, (pw(add), cc), epilogue g)"
+    assert step.md_hom.epilogue is not None
+    assert repr(step.md_hom.epilogue.view) == "((i1),)"
+    assert repr(step.md_hom.out_view) == "((i1),)"
     np.testing.assert_allclose(run(value, A, B)[-1], A.sum(axis=0) * B, rtol=1e-14)
 
 
 def test_storing_rounds_without_an_epilogue() -> None:
     total = reduced(leaf(A, 0), "add", [1], keepdims=True)
     value = combined([total], lambda s: cast(s, "f4"))
-    [part] = md_homs_from_slices(value, [TensorSpec.of(A.shape, "f8")])
-    assert part.md_hom.epilogue is None
-    assert repr(part.md_hom.outputs[0].spec) == "float32[6, 1]"
+    [step] = program_from_slices(value, [TensorSpec.of(A.shape, "f8")]).steps
+    assert step.md_hom.epilogue is None
+    assert repr(step.md_hom.outputs[0].spec) == "float32[6, 1]"
 
 
 def test_repeated_reductions_are_computed_once() -> None:

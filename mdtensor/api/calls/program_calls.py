@@ -1,7 +1,6 @@
-"""Computation: what a front end makes of a call: `md_hom`s in order, and the arrays they share.
+"""Calls of programs: front ends hand a key and a builder to `call`, which runs the rest.
 
-Front ends hand a key and a builder to `call`, which does the rest: the table of computations that
-were built, the arrays, the kernels, the counting.
+That is the table of programs that were built, the arrays, the kernels, the counting.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import functools
 import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -29,7 +27,7 @@ from mdtensor.api.arrays.operands import (
     read_only,
     spec_of,
 )
-from mdtensor.api.async_steps import Begun, Chain
+from mdtensor.api.async_steps import Begun
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run, as_converted
 from mdtensor.api.calls.launchers import telling
@@ -37,18 +35,18 @@ from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
-from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
-from mdtensor.translate.md_hom import MDHom, Step
-from mdtensor.translate.rewrites.stages import stages
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.rewrites.stages import staged
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
 
-Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
+Build = Callable[[tuple[TensorSpec, ...]], Program]
 T = TypeVar("T")
 
 # Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
@@ -56,83 +54,15 @@ T = TypeVar("T")
 executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """Steps over numbered slots: operands first, then results, then temporaries.
-
-    `operands` is their number. `fills` are values that results are filled with before the first
-    step, or None for results that the steps write whole. `whole` gives the one step that takes the
-    place of all, if there is one, for devices that read zeros outside of arrays at no cost.
-    `uncut` gives the same computation in fewer steps, each of affine indices, of which gradients
-    are made; None where that is this one.
-    `converted` are operands that are copied to another type first, as kernels do not round them.
-    """
-
-    operands: int
-    results: tuple[TensorSpec, ...]
-    temporaries: tuple[TensorSpec, ...]
-    steps: tuple[Step, ...]
-    fills: tuple[float | None, ...] = ()
-    whole: Callable[[], Step | None] | None = None
-    uncut: Callable[[], Computation] | None = None
-    converted: tuple[tuple[int, np.dtype], ...] = ()
-
-    @property
-    def specs(self) -> tuple[TensorSpec, ...]:
-        """Specs of results and temporaries."""
-        return (*self.results, *self.temporaries)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether one program on the operands and the one result is all there is to run."""
-        return self.is_one_program and self.steps[0].operands == tuple(range(self.operands))
-
-    @property
-    def is_one_program(self) -> bool:
-        """Whether one program on some of the operands and the one result is all there is to run."""
-        is_whole = [step.results for step in self.steps] == [(self.operands,)]
-        has_more = len(self.results) > 1 or self.temporaries or self.converted
-        return is_whole and not has_more and all(fill is None for fill in self.fills)
-
-
-def single(md_hom: MDHom) -> Computation:
-    """The computation of one `md_hom`: its inputs are the operands, its outputs the results."""
-    count = len(md_hom.inputs)
-    results = tuple(range(count, count + len(md_hom.outputs)))
-    step = Step(md_hom, tuple(range(count)), results)
-    return Computation(count, tuple(b.spec for b in md_hom.outputs), (), (step,))
-
-
-def staged(computation: Computation) -> Computation:
-    """The same computation in steps of one operator each (see `translate.rewrites.stages`)."""
-    temporaries = list(computation.temporaries)
-    first = computation.operands + len(computation.results)
-    steps: list[Step] = []
-    for step in computation.steps:
-        before: tuple[int, ...] = ()
-        chain = stages(step.md_hom)
-        for each in chain:
-            reads = tuple(step.operands[n] if n >= 0 else before[-1 - n] for n in each.inputs)
-            writes = step.results
-            if each is not chain[-1]:
-                writes = tuple(
-                    first + len(temporaries) + n for n in range(len(each.md_hom.outputs))
-                )
-                temporaries += [buffer.spec for buffer in each.md_hom.outputs]
-            steps.append(Step(each.md_hom, reads, writes))
-            before = writes
-    return replace(computation, temporaries=tuple(temporaries), steps=tuple(steps))
-
-
-# What plans the calls of this context instead of running them: it gets a computation, its operands
-# and the caller's `out`, and returns what stands for the results.
-Planner = Callable[[Computation, Sequence[Any], Any], Any]
+# What plans the calls of this context instead of running them: it gets a program, its operands and
+# the caller's `out`, and returns what stands for the results.
+Planner = Callable[[Program, Sequence[Any], Any], Any]
 planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 _TABLE_SIZE = 8192
-# Computations by front ends' keys and layouts, and what front ends made before.
+# Programs by front ends' keys and layouts, and what front ends made before.
 _table = Bounded[Hashable, Any](_TABLE_SIZE)
-# Executables by where they run and the keys of computations. A table of their own, since each new
+# Executables by where they run and the keys of programs. A table of their own, since each new
 # kernel drops all of them: among the others, they would have to be looked for.
 _executables = Bounded[Hashable, Ready](_TABLE_SIZE)
 
@@ -141,7 +71,7 @@ def _registry() -> Any:
     return importlib.import_module("mdtensor.api.engine.registry")
 
 
-families: Families[Computation] = Families(lambda: _registry().engine_so_far())
+families = Families(lambda: _registry().engine_so_far())
 
 
 def forget() -> None:
@@ -187,15 +117,15 @@ def call(
     constants: int = 0,
     moment: Callable[[], Hashable] = lambda: None,
     *,
-    skeleton: Callable[[], Skeleton[Computation] | None] | None = None,
+    skeleton: Callable[[], Skeleton | None] | None = None,
     casting: str = "same_kind",
     front_end: str = "",
     check: Callable[..., object] | None = None,
 ) -> Any:
-    """Runs a front end's computation on arrays; one result, or a tuple of several.
+    """Runs a front end's program on arrays; one result, or a tuple of several.
 
-    `key` holds all that shapes the computation besides the operands' layouts; equal keys and
-    layouts take the computation that was built before. `build` makes it from the operands' specs.
+    `key` holds all that shapes the program besides the operands' layouts; equal keys and layouts
+    take the program that was built before. `build` makes it from the operands' specs.
     So many `constants`, the last operands, follow from what the front end was given besides the
     arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
     for some layouts stays what it is, but for others it is built anew where that has changed.
@@ -231,14 +161,14 @@ def call(
         alike = skeleton or (lambda: Skeleton((key, moment()), build))
         alike = None if is_seen or xp is not np else alike
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
-        if isinstance(found, Computation) and found.whole is not None and xp is not np:
+        if isinstance(found, Program) and found.alternatives is not None and xp is not np:
             found = made((_place(xp), seen), functools.partial(suited, found, xp))
     if check is not None:
         check(*arrays)
-    if isinstance(found, Computation) and (plans := planner.get()) is not None:
+    if isinstance(found, Program) and (plans := planner.get()) is not None:
         return plans(found, operands, out)
     results = _allocated(found.results, arrays, given, casting, xp)
-    if isinstance(found, Computation) and is_seen:
+    if isinstance(found, Program) and is_seen:
         ready = None
         _run(found, arrays, results, xp)
     else:
@@ -282,17 +212,17 @@ def at_once(key: Hashable, arrays: Sequence[Array]) -> Callable[..., Any] | None
 
 def _member_or_built(
     seen: Hashable,
-    alike: Callable[[], Skeleton[Computation] | None] | None,
+    alike: Callable[[], Skeleton | None] | None,
     specs: tuple[TensorSpec, ...],
     build: Build,
-) -> Computation | Member[Computation]:
+) -> Program | Member:
     """The computation on operands of these specs: built before, of a family, or built now.
 
     `alike` gives what computations of a family have in common; None where there shall be none.
     """
-    computation = _table.get(seen)
-    if computation is not None:
-        return computation
+    program = _table.get(seen)
+    if program is not None:
+        return program
     skeleton = None if alike is None else alike()
     if skeleton is not None:
         with stage("choose"):
@@ -300,41 +230,39 @@ def _member_or_built(
         if member is not None:
             return member
     with stage("translate"):
-        computation = staged(build(specs))
-    check_native([spec.dtype for spec in computation.results])
-    _table.keep(seen, computation)
+        program = staged(build(specs))
+    check_native([spec.dtype for spec in program.results])
+    _table.keep(seen, program)
     if skeleton is not None:
         make = skeleton.build
 
-        def built(*given: Any) -> Computation:
+        def built(*given: Any) -> Program:
             return staged(make(*given))
 
         with stage("translate"):
-            families.learn(skeleton.key, computation, specs, built, skeleton.numbers)
-    return computation
+            families.learn(skeleton.key, program, specs, built, skeleton.numbers)
+    return program
 
 
-def ready_for(
-    found: Computation | Member[Computation], xp: Any, *, evaluates: bool = False
-) -> Ready:
+def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> Ready:
     """The executable of a computation, on arrays of NumPy or of CuPy's current device.
 
     Where it `evaluates`, NumPy's functions may compute a step that has no kernel yet.
     """
     if isinstance(found, Member):
-        return _ready_with(found.computation, xp, list(map(_registry().watched, found.chosen)))
-    computation = found
-    if len(computation.steps) > 1 and executor is None and xp is not np:
-        compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
+        return _ready_with(found.program, xp, list(map(_registry().watched, found.chosen)))
+    program = found
+    if len(program.steps) > 1 and executor is None and xp is not np:
+        compiled = [s.md_hom for s in program.steps if 0 not in s.md_hom.extents.values()]
         _registry().choose_ahead(compiled, _arrays_of(xp))
-    return _ready_with(computation, xp, evaluates=evaluates)
+    return _ready_with(program, xp, evaluates=evaluates)
 
 
 def _ready_with(
-    computation: Computation, xp: Any, given: Sequence[Unseen] = (), *, evaluates: bool = False
+    program: Program, xp: Any, given: Sequence[Unseen] = (), *, evaluates: bool = False
 ) -> Ready:
     """The executable of a computation, by given programs or those chosen for its steps."""
-    steps, served_by = computation.steps, list[object](given)
+    steps, served_by = program.steps, list[object](given)
     known: dict[int, Choice | Evaluated] = {}
 
     def interpreted(step: Step) -> Run | None:
@@ -356,28 +284,22 @@ def _ready_with(
             return run, None
         return chosen(step).program.beginner(behind=behind)
 
-    count, registry = computation.operands, _registry()
-    chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
+    registry = _registry()
     whole, counted = None, None
     joins = xp is np and len(steps) > 1 and not any(map(_interpreted, steps))
     if joins and evaluates and not registry.has_engine():  # which evaluations do without
         list(map(chosen, steps))
         joins = _engine_of(served_by) == statistics.GENERATED
     if joins:
-        whole, counted = registry.joined(chain), functools.partial(registry.counted, chain)
+        whole, counted = registry.joined(program), functools.partial(registry.counted, program)
     ready = Ready(
-        chain,
-        computation.results,
-        computation.temporaries,
-        computation.fills,
+        program,
         xp,
         lambda spec: allocator(spec, xp),
         launch,
         begun,
         None if whole is None else whole.program.launcher(),
         counted,
-        computation.converted,
-        is_one_program=computation.is_one_program,
         engine=lambda: _engine_of(served_by),
     )
     if steps:
@@ -418,14 +340,14 @@ def _checking(run: Callable[..., Any], check: Callable[..., object], count: int)
     return checking
 
 
-def suited(computation: Computation, xp: Any) -> Computation:
-    """The computation as one step, on devices that read zeros outside of arrays."""
-    if xp is np or executor is not None or computation.whole is None:
-        return computation
-    whole = computation.whole()
-    if whole is None or not _registry().engine_for("cupy").fills_with_zeros(whole.md_hom):
-        return computation
-    return replace(computation, steps=(whole,), temporaries=(), whole=None)
+def suited(program: Program, xp: Any) -> Program:
+    """The program as one step, on devices that read zeros outside of arrays."""
+    if xp is np or executor is not None or program.alternatives is None:
+        return program
+    whole = program.alternatives.whole()
+    if whole is None or not _registry().engine_for("cupy").fills_with_zeros(whole):
+        return program
+    return Program.of(whole)
 
 
 def _allocated(
@@ -456,34 +378,28 @@ def _allocated(
     return results
 
 
-def _run(computation: Computation, arrays: list[Array], results: list[Array], xp: Any) -> None:
-    for fill, result in zip(computation.fills, results, strict=False):
+def _run(program: Program, arrays: list[Array], results: list[Array], xp: Any) -> None:
+    for fill, result in zip(program.fills, results, strict=False):
         if fill is not None:
             result.fill(fill)
-    given = as_converted(arrays, computation.converted)
-    slots = [*given, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
+    given = as_converted(arrays, program.converted)
+    slots = [*given, *results, *(allocate(spec, xp) for spec in program.temporaries)]
     if tuning_mode.is_watching():
-        _registry().saw_call(computation.steps, _arrays_of(xp))
+        _registry().saw_call(program.steps, _arrays_of(xp))
     served_by = list[object]()
-    for step in computation.steps:
+    for step in program.steps:
         run = _interpreted(step)
         if run is None:
             served_by.append(chosen := _chosen(step, xp, evaluates=True))
             run = chosen.program.launcher()
         with stage("run"):
             run(*(slots[n] for n in (*step.operands, *step.results)))
-    statistics.tally(_engine_of(served_by), computation.results[0].dtype).calls += 1
+    statistics.tally(_engine_of(served_by), program.results[0].dtype).calls += 1
 
 
 def launcher_of(md_hom: MDHom, xp: Any) -> Run:
     """A function of inputs and outputs that runs one `md_hom`, until something else is chosen."""
-    count = len(md_hom.inputs)
-    outputs = range(count, count + len(md_hom.outputs))
-    return _launch(Step(md_hom, tuple(range(count)), tuple(outputs)), xp)
-
-
-def _launch(step: Step, xp: Any) -> Run:
-    """A function of inputs and outputs that runs one step."""
+    (step,) = Program.of(md_hom).steps
     return _interpreted(step) or _chosen(step, xp).program.launcher()
 
 

@@ -1,4 +1,4 @@
-"""From expressions of slices to `md_hom`s: one for each fused expression.
+"""From expressions of slices to programs: an `md_hom` for each fused expression.
 
 A reduction ends a fused expression: what follows is fused with the reduction as its epilogue where
 it takes its elements one by one, and is an `md_hom` of its own otherwise.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.slices import (
@@ -30,53 +31,35 @@ from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One `md_hom` of a chain, which writes a result or a block of it.
-
-    `inputs` are numbers of leaves, or -1 - n for result n; `result` is the number of its own.
-    """
-
-    md_hom: MDHom
-    inputs: tuple[int, ...]
-    result: int = 0
-
-
-def md_homs_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> tuple[Part, ...]:
-    """The chain of `md_hom`s that computes a value; `specs` are those of the leaves by number.
-
-    The last result is the value, in C order.
+def program_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> Program:
+    """The program that computes a value, in C order; `specs` are those of the leaves by number.
 
     >>> from mdtensor.translate.stencils.slices import combined, fused_from_source, sliced
     >>> a = fused_from_source(Leaf(0, (10,), TensorSpec.of((10,)).dtype))
     >>> ends = [sliced(a, slice(None, -1)), sliced(a, slice(1, None))]
-    >>> [part] = md_homs_from_slices(combined(ends, lambda x, y: x * y), [TensorSpec.of((10,))])
-    >>> print(part.md_hom.describe())
+    >>> program = program_from_slices(combined(ends, lambda x, y: x * y), [TensorSpec.of((10,))])
+    >>> print(program.steps[0].md_hom.describe())
     out_view(out: float32[9] (i0) -> (i0))
     md_hom[i0:9](f, (cc))
     inp_view(a0: float32[10] (i0) -> (i0), (i0+1))
     """
     chain = _Chain(specs)
-    chain.finish(fused)
-    return tuple(chain.parts)
+    return chain.builder.program([chain.finish(fused)])
 
 
 class _Chain:
-    """Collects the parts: a source that several expressions take is computed once."""
+    """Builds the program: a source that several expressions take is computed once."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
-        self.specs = specs
-        self.parts: list[Part] = []
+        self.builder = ProgramBuilder(specs)
         # Compared one by one: sources with watched numbers have no hash.
         self.known: list[tuple[Reduction | Assembly, int]] = []
-        self.results = 0
 
-    def finish(self, fused: Fused) -> None:
-        """Adds the parts that compute a value."""
+    def finish(self, fused: Fused) -> int:
+        """Adds the steps that compute a value, and gives its slot."""
         source = fused.reads[0].source if len(fused.reads) == 1 else None
         if isinstance(source, Assembly) and fused == fused_from_source(source):
-            self._assemble(source)
-            return
+            return self._assemble(source)
         out = Buffer("out", TensorSpec.of(fused.shape, fused.dtype))
         carrier = _carrier(fused)
         if carrier is None:
@@ -87,39 +70,38 @@ class _Chain:
             md_hom = MDHom(
                 dims, _function(fused, stored=True), reads.buffers, (out,), view, (written,)
             )
-            self._add([(md_hom, reads.inputs)])
-            return
-        self._add([self._with_epilogue(fused, carrier, out)])
+            return self._add(md_hom, reads)
+        return self._with_epilogue(fused, carrier, out)
 
-    def number(self, source: Reduction | Assembly) -> int:
-        """The number of the result that is a reduction or an assembly."""
-        for known, number in self.known:
+    def slot(self, source: Reduction | Assembly) -> int:
+        """The slot of a reduction or an assembly."""
+        for known, slot in self.known:
             if known is source or known == source:
-                return number
+                return slot
         is_assembly = isinstance(source, Assembly)
-        number = self._assemble(source) if is_assembly else self._reduce(source)
-        self.known.append((source, number))
-        return number
+        slot = self._assemble(source) if is_assembly else self._reduce(source)
+        self.known.append((source, slot))
+        return slot
 
-    def _add(self, made: Sequence[tuple[MDHom, tuple[int, ...]]]) -> int:
-        """Adds the parts of one result; its number."""
-        self.parts += [Part(md_hom, inputs, self.results) for md_hom, inputs in made]
-        self.results += 1
-        return self.results - 1
+    def _add(self, md_hom: MDHom, reads: _Reads) -> int:
+        (slot,) = self.builder.add(md_hom, reads.inputs)
+        return slot
 
     def _assemble(self, assembly: Assembly) -> int:
-        out = (Buffer("out", TensorSpec.of(assembly.shape, assembly.dtype)),)
-        made: list[tuple[MDHom, tuple[int, ...]]] = []
+        out = Buffer("out", TensorSpec.of(assembly.shape, assembly.dtype))
+        made: list[tuple[MDHom, _Reads]] = []
         for block in assembly.blocks:
             reads = _Reads(self)
             view = reads.view(block.of)
             dims = tuple(Dim(dim_of(axis), n, CC) for axis, n in enumerate(block.of.shape))
             written = (Access(0, block.places),)
-            md_hom = MDHom(
-                dims, _function(block.of, stored=True), reads.buffers, out, view, written
-            )
-            made.append((md_hom, reads.inputs))
-        return self._add(made)
+            function = _function(block.of, stored=True)
+            md_hom = MDHom(dims, function, reads.buffers, (out,), view, written)
+            made.append((md_hom, reads))
+        slot = self.builder.new(out.spec)
+        for md_hom, reads in made:
+            self.builder.add(md_hom, reads.inputs, (slot,))
+        return slot
 
     def _reduce(self, reduction: Reduction) -> int:
         spec = TensorSpec.of(reduction.shape, reduction.dtype)
@@ -129,11 +111,9 @@ class _Chain:
         out = (Buffer("out", spec),)
         dims, function = _dims(reduction), _function(reduction.of)
         md_hom = MDHom(dims, function, reads.buffers, out, view, (written,))
-        return self._add([(md_hom, reads.inputs)])
+        return self._add(md_hom, reads)
 
-    def _with_epilogue(
-        self, fused: Fused, carrier: Read, out: Buffer
-    ) -> tuple[MDHom, tuple[int, ...]]:
+    def _with_epilogue(self, fused: Fused, carrier: Read, out: Buffer) -> int:
         """The reduction that `carrier` reads, finished by the rest of the value's expression."""
         reduction = carrier.source
         assert isinstance(reduction, Reduction)
@@ -161,7 +141,7 @@ class _Chain:
             (Access(0, tuple(axes)),),
             None if result == param(0, types[0]) else epilogue,
         )
-        return md_hom, reads.inputs
+        return self._add(md_hom, reads)
 
 
 class _Reads:
@@ -185,13 +165,13 @@ class _Reads:
 
     def access(self, source: Source, index: tuple[AffineIndex, ...]) -> Access:
         if isinstance(source, Leaf):
-            slot, spec, name = source.number, self._chain.specs[source.number], "a"
+            slot, name = source.number, f"a{source.number}"
         else:
-            slot, name = -1 - self._chain.number(source), "t"
-            spec = TensorSpec.of(source.shape, source.dtype)
+            slot = self._chain.slot(source)
+            name = f"t{slot - self._chain.builder.operands}"
         if slot not in self._numbers:
             self._numbers[slot] = len(self._numbers)
-            self._buffers.append(Buffer(f"{name}{slot if slot >= 0 else -1 - slot}", spec))
+            self._buffers.append(Buffer(name, self._chain.builder.specs[slot]))
         return Access(self._numbers[slot], index)
 
 

@@ -1,43 +1,40 @@
-"""A computation for each element of a batch: every `md_hom` has one more dim, the outermost."""
+"""A program for each element of a batch: every `md_hom` has one more dim, the outermost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat
-from mdtensor.translate.md_hom import Dim, Epilogue, MDHom, Step
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
-def batched(
-    computation: Computation, specs: Sequence[TensorSpec], are_batched: Sequence[bool]
-) -> Computation:
-    """The computation whose operands have one more axis, the first, where `are_batched`.
+def batched(program: Program, specs: Sequence[TensorSpec], are_batched: Sequence[bool]) -> Program:
+    """The program whose operands have one more axis, the first, where `are_batched`.
 
     `specs` are those of the operands with that axis; the results all have it.
 
     Raises TranslationError where operands are brought to another type first.
     """
-    if computation.converted:
+    if program.converted:
         raise TranslationError(
             "operands of several types have no batches", hint="bring them to one type first"
         )
     (extent,) = {spec.shape[0] for spec, has in zip(specs, are_batched, strict=True) if has}
-    between = tuple(_with_axis(spec, extent) for spec in computation.specs)
+    between = tuple(_with_axis(spec, extent) for spec in program.specs)
     slots = (*specs, *between)
     flags = (*are_batched, *(True for _ in between))
-    results = len(computation.results)
+    results = len(program.results)
     return replace(
-        computation,
+        program,
         results=between[:results],
         temporaries=between[results:],
-        steps=tuple(_batched_step(step, slots, flags, extent) for step in computation.steps),
-        whole=None,
-        uncut=None,
+        steps=tuple(_batched_step(step, slots, flags, extent) for step in program.steps),
+        alternatives=None,
     )
 
 

@@ -7,23 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.api.async_steps import are_apart
-from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import GradientError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.gradients.adjoint import adjoint, in_parts
-from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
-from mdtensor.translate.md_hom import Step
+from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.program_builder import ProgramBuilder, dims_of, everywhere
+from mdtensor.translate.programs.step_dependences import are_apart
 from mdtensor.translate.scalar import cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 
 
 def pullback(
-    computation: Computation,
+    program: Program,
     specs: Sequence[TensorSpec],
     wanted: Sequence[int],
     given: Collection[int],
-) -> Computation:
+) -> Program:
     """The computation of cotangents of the operands `wanted`.
 
     `specs` are those of its own operands: operands of `computation`, its results, and cotangents
@@ -31,48 +30,46 @@ def pullback(
 
     Raises GradientError for what has no gradient.
     """
-    if computation.uncut is not None:
-        computation = replace(computation.uncut(), converted=computation.converted)
-    operands, results = computation.operands, len(computation.results)
-    slots = Slots(list(specs))
-    numbers = list(range(operands + results))
-    numbers += [slots.new(spec) for spec in computation.temporaries]
-    parts: list[Step] = []
-    for slot, dtype in computation.converted:
-        numbers[slot], part = _converted(slots, slot, dtype)
-        parts.append(part)
-    for step in computation.steps:
-        parts += in_parts(slots, step.on(numbers))
+    if program.alternatives is not None:
+        program = replace(program.alternatives.affine(), converted=program.converted)
+    operands, results = program.operands, len(program.results)
+    builder = ProgramBuilder(specs)
+    slots = list(range(operands + results))
+    slots += [builder.new(spec) for spec in program.temporaries]
+    for slot, dtype in program.converted:
+        slots[slot] = _converted(builder, slot, dtype)
+    for step in program.steps:
+        builder.steps += in_parts(builder, step.on(slots))
+    parts = tuple(builder.steps)
     _check_written_once(parts)
     varying = _varying(parts, wanted)
-    check_real([slots.specs[slot] for slot in varying])
+    check_real([builder.specs[slot] for slot in varying])
     sums: dict[int, list[int]] = {}
     for n, result in enumerate(given):
         sums[operands + result] = [operands + results + n]
     for part in parts[::-1]:
-        written = {slot: slots.sum(sums[slot]) for slot in part.results if slot in sums}
+        written = {slot: builder.sum(sums[slot]) for slot in part.results if slot in sums}
         for slot, total in written.items():
             sums[slot] = [total]
         if not written or not varying.intersection(part.results):
             continue
-        for slot, cotangent in adjoint(slots, part, written, varying):
+        for slot, cotangent in adjoint(builder, part, written, varying):
             sums.setdefault(slot, []).append(cotangent)
     found = [
-        slots.sum(sums[slot]) if slot in sums else slots.zeros(slots.specs[slot]) for slot in wanted
+        builder.sum(sums[slot]) if slot in sums else builder.zeros(builder.specs[slot])
+        for slot in wanted
     ]
-    made = _own(slots, found, len(specs))
-    known = set(range(len(specs)))
-    return _computation(slots, [*parts, *slots.steps], made, known)
+    return builder.program(_own(builder, found))
 
 
-def _converted(slots: Slots, slot: int, dtype: np.dtype) -> tuple[int, Step]:
-    """The slot of an operand in another type, and what converts it."""
-    spec = slots.specs[slot]
-    made = slots.new(TensorSpec.of(spec.shape, dtype))
+def _converted(builder: ProgramBuilder, slot: int, dtype: np.dtype) -> int:
+    """The slot of an operand in another type, to which a step converts it."""
+    spec = builder.specs[slot]
+    made = builder.new(TensorSpec.of(spec.shape, dtype))
     at = everywhere(spec.shape)
     function = ScalarFunction((spec.dtype,), (cast(param(0, spec.dtype), dtype),), "convert")
-    slots.apply(dims_of(spec.shape), function, [(slot, at)], [(made, at)])
-    return made, slots.steps.pop()
+    builder.apply(dims_of(spec.shape), function, [(slot, at)], [(made, at)])
+    return made
 
 
 def _check_written_once(parts: Sequence[Step]) -> None:
@@ -114,34 +111,15 @@ def _varying(parts: Sequence[Step], wanted: Sequence[int]) -> set[int]:
     return varying
 
 
-def _own(slots: Slots, found: Sequence[int], given: int) -> list[int]:
+def _own(builder: ProgramBuilder, found: Sequence[int]) -> list[int]:
     """The slots of results, each a slot of its own that a step writes."""
     made: list[int] = []
     for slot in found:
-        if slot >= given and slot not in made:
+        if slot >= builder.operands and slot not in made:
             made.append(slot)
             continue
-        spec = slots.specs[slot]
-        made.append(slots.new(TensorSpec.of(spec.shape, spec.dtype)))
+        spec = builder.specs[slot]
+        made.append(builder.new(TensorSpec.of(spec.shape, spec.dtype)))
         extents = {f"a{n}": extent for n, extent in enumerate(spec.shape)}
-        slots.copied(slot, made[-1], everywhere(spec.shape), extents)
+        builder.copied(slot, made[-1], everywhere(spec.shape), extents)
     return made
-
-
-def _computation(
-    slots: Slots, made: Sequence[Step], results: list[int], known: set[int]
-) -> Computation:
-    """The steps that results need; operands first, then results, then what lies between."""
-    needed = set(results)
-    kept: list[Step] = []
-    for each in made[::-1]:
-        if needed.intersection(each.results) - known:
-            kept.append(each)
-            needed.update(each.operands)
-    kept.reverse()
-    between = dict.fromkeys(slot for each in kept for slot in each.results)
-    order = [*sorted(known), *results, *(s for s in between if s not in {*results, *known})]
-    places = {slot: place for place, slot in enumerate(order)}
-    steps = tuple(each.on(places) for each in kept)
-    temporaries = tuple(slots.specs[slot] for slot in order[len(known) + len(results) :])
-    return Computation(len(known), tuple(slots.specs[slot] for slot in results), temporaries, steps)

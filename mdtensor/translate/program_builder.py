@@ -1,0 +1,176 @@
+"""Builder of programs: allocates slots and appends steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.scalar import Expr, const, param
+from mdtensor.translate.scalar_function import ScalarFunction, identity_function
+from mdtensor.translate.views import Access, Buffer
+
+
+class ProgramBuilder:
+    """Builds a program on operands of some specs, which have the first slots.
+
+    `specs` are those of all slots, `steps` the `md_hom`s that fill them, in order.
+    """
+
+    def __init__(self, operands: Sequence[TensorSpec]) -> None:
+        self.operands = len(operands)
+        self.specs = list(operands)
+        self.steps: list[Step] = []
+        self._types: dict[int, np.dtype] = {}  # in which programs read the slots
+
+    @property
+    def converted(self) -> tuple[tuple[int, np.dtype], ...]:
+        """The operands that programs which were appended read in another type."""
+        own = [(n, self._types.get(n), self.specs[n].dtype) for n in range(self.operands)]
+        return tuple(
+            [(n, dtype) for n, dtype, given in own if dtype is not None and dtype != given]
+        )
+
+    def new(self, spec: TensorSpec) -> int:
+        """The number of a new slot."""
+        self.specs.append(spec)
+        return len(self.specs) - 1
+
+    def add(
+        self, md_hom: MDHom, operands: Sequence[int], results: Sequence[int] | None = None
+    ) -> tuple[int, ...]:
+        """Appends a step; the slots that it writes, which are new unless they are given."""
+        if results is None:
+            results = [self.new(buffer.spec) for buffer in md_hom.outputs]
+        self.steps.append(Step(md_hom, tuple(operands), tuple(results)))
+        return tuple(results)
+
+    def append(self, program: Program, operands: Sequence[int]) -> tuple[int, ...]:
+        """Appends the steps of a program on these slots; the slots of its results.
+
+        Values that results are filled with are written by steps. Raises TranslationError where an
+        array that a step computes would be converted, or one is read in several types.
+        """
+        converted = dict(program.converted)
+        for n, slot in enumerate(operands):
+            dtype = converted.get(n, self.specs[slot].dtype)
+            if slot >= self.operands and n in converted:
+                raise TranslationError("an intermediate array would be converted")
+            if self._types.setdefault(slot, dtype) != dtype:
+                raise TranslationError("an operand is read in several types")
+        slots = [*operands, *map(self.new, program.specs)]
+        for slot, fill in zip(slots[program.operands :], program.fills, strict=False):
+            if fill is not None:
+                self.fill(slot, fill)
+        self.steps += [step.on(slots) for step in program.steps]
+        return tuple(slots[program.operands : program.result_slots.stop])
+
+    def program(self, results: Sequence[int], **fields: Any) -> Program:
+        """The program that gives these slots, without steps that none of them needs.
+
+        `fields` are further ones of the program. Raises TranslationError where a result is an
+        operand, or given twice.
+        """
+        if len({*results}) < len(results) or any(slot < self.operands for slot in results):
+            raise TranslationError("a result is an operand, or given twice")
+        needed, steps = set(results), list[Step]()
+        for step in self.steps[::-1]:
+            if any(slot >= self.operands and slot in needed for slot in step.results):
+                steps.append(step)
+                needed.update(step.operands)
+        steps.reverse()
+        known = (*range(self.operands), *results)
+        places = {slot: n for n, slot in enumerate(known)}
+        for step in steps:
+            for slot in step.results:
+                places.setdefault(slot, len(places))
+        return Program(
+            self.operands,
+            tuple([self.specs[slot] for slot in results]),
+            tuple([self.specs[slot] for slot in [*places][len(known) :]]),
+            tuple([step.on(places) for step in steps]),
+            **fields,
+        )
+
+    def between(
+        self, dims: Sequence[Dim], dtypes: Sequence[np.dtype]
+    ) -> tuple[tuple[int, ...], tuple[Buffer, ...], tuple[Access, ...]]:
+        """New slots with an axis for each dim, their buffers, and accesses to all points."""
+        shape, names = [dim.extent for dim in dims], [dim.name for dim in dims]
+        numbers = tuple(self.new(TensorSpec.of(shape, dtype)) for dtype in dtypes)
+        buffers = tuple(Buffer(f"t{n}", self.specs[slot]) for n, slot in enumerate(numbers))
+        return numbers, buffers, tuple(Access.at(n, names) for n in range(len(numbers)))
+
+    def apply(
+        self,
+        dims: Sequence[Dim],
+        function: ScalarFunction,
+        reads: Sequence[tuple[int, Access]],
+        writes: Sequence[tuple[int, Access]],
+    ) -> None:
+        """Adds an `md_hom`, its views as pairs of a slot and an index into that."""
+        inputs = tuple(dict.fromkeys(slot for slot, _ in reads))
+        outputs = tuple(dict.fromkeys(slot for slot, _ in writes))
+        md_hom = MDHom(
+            tuple(dims),
+            function,
+            tuple(Buffer(f"I{n}", self.specs[slot]) for n, slot in enumerate(inputs)),
+            tuple(Buffer(f"O{n}", self.specs[slot]) for n, slot in enumerate(outputs)),
+            tuple(Access(inputs.index(slot), access.index) for slot, access in reads),
+            tuple(Access(outputs.index(slot), access.index) for slot, access in writes),
+        )
+        self.add(md_hom, inputs, outputs)
+
+    def zeros(self, spec: TensorSpec) -> int:
+        """A slot of zeros."""
+        slot = self.new(TensorSpec.of(spec.shape, spec.dtype))
+        self.fill(slot, 0)
+        return slot
+
+    def fill(self, slot: int, value: float) -> None:
+        """Writes a value to all elements of a slot."""
+        spec = self.specs[slot]
+        constant = ScalarFunction((), (const(value, spec.dtype),), "constant")
+        self.apply(dims_of(spec.shape), constant, (), [(slot, everywhere(spec.shape))])
+
+    def sum(self, slots: Sequence[int]) -> int:
+        """A slot with the sum of several of one shape; the slot itself of one."""
+        if len(slots) == 1:
+            return slots[0]
+        spec = self.specs[slots[0]]
+        result = self.new(TensorSpec.of(spec.shape, spec.dtype))
+        total: Expr = param(0, spec.dtype)
+        for n in range(1, len(slots)):
+            total = total + param(n, spec.dtype)
+        types = tuple(np.dtype(spec.dtype) for _ in slots)
+        at = everywhere(spec.shape)
+        self.apply(
+            dims_of(spec.shape),
+            ScalarFunction(types, (total,), "sum"),
+            [(slot, at) for slot in slots],
+            [(result, at)],
+        )
+        return result
+
+    def copied(self, source: int, target: int, access: Access, extents: dict[str, int]) -> None:
+        """Copies a slot with an axis for each of some dims to where an access says."""
+        types = [self.specs[source].dtype]
+        dims = [Dim(name, extent, CC) for name, extent in extents.items()]
+        at = Access.at(0, extents)
+        self.apply(dims, identity_function(types, "copy"), [(source, at)], [(target, access)])
+
+
+def dims_of(shape: Sequence[int]) -> list[Dim]:
+    """A dim for each axis of an array."""
+    return [Dim(f"a{axis}", extent, CC) for axis, extent in enumerate(shape)]
+
+
+def everywhere(shape: Sequence[int]) -> Access:
+    """The element at the indices of `dims_of`."""
+    return Access.at(0, [f"a{axis}" for axis in range(len(shape))])

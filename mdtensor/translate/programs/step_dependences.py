@@ -1,0 +1,53 @@
+"""Dependences between steps: whether two of them access what the other one writes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.views import Access, AffineIndex
+
+_MANY = 1 << 20  # indices along an axis that are compared one by one
+
+
+def are_apart(one: Step, other: Step) -> bool:
+    """Whether two steps are independent: neither accesses what the other writes."""
+    written, also_written = set(one.results), set(other.results)
+    if written & set(other.operands) or also_written & set(one.operands):
+        return False
+    return all(
+        _miss(one.md_hom, mine, other.md_hom, theirs)
+        for mine in one.md_hom.out_view
+        for theirs in other.md_hom.out_view
+        if one.results[mine.buffer] == other.results[theirs.buffer]
+    )
+
+
+def _miss(one: MDHom, mine: Access, other: MDHom, theirs: Access) -> bool:
+    """Whether two accesses are disjoint: along some axis they have no index in common."""
+    for first, second in zip(mine.index, theirs.index, strict=True):
+        if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):
+            low, high = first.bounds(one.extents)
+            least, most = second.bounds(other.extents)
+            if high < least or most < low:
+                return True
+            few = _count(first, one) <= _MANY and _count(second, other) <= _MANY
+            if few and not np.intersect1d(_places(first, one), _places(second, other)).size:
+                return True
+    return False
+
+
+def _count(index: AffineIndex, md_hom: MDHom) -> int:
+    return math.prod(md_hom.extents[dim] for dim in index.dims)
+
+
+def _places(index: AffineIndex, md_hom: MDHom) -> np.ndarray:
+    """All values that an index takes."""
+    places = np.array([index.offset])
+    for dim, coefficient in index.coefficients:
+        steps = coefficient * np.arange(md_hom.extents[dim])
+        places = np.unique(np.add.outer(places, steps))
+    return places
