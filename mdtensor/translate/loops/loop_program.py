@@ -1,13 +1,16 @@
-"""What loops without named operators become: steps over named arrays."""
+"""Programs of loops: steps on named arrays, and the program that they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.rewrites.parts import Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,33 +20,6 @@ class LoopStep:
     md_hom: MDHom
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A box of an array in C order: first index and one after the last, for each axis."""
-
-    array: str
-    bounds: tuple[tuple[int, int], ...]
-
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        """The box as an index of NumPy's."""
-        return tuple(slice(*bound) for bound in self.bounds)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowStep:
-    """An `md_hom`, and the windows that it reads and writes.
-
-    `first` and `last` name the arrays between the steps that it is the first or the last to use.
-    """
-
-    md_hom: MDHom
-    inputs: tuple[Window, ...]
-    outputs: tuple[Window, ...]
-    first: tuple[str, ...] = ()
-    last: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +36,43 @@ class RangeBegin:
 
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
-    """Steps over named arrays.
+    """A program whose operands and results are parameters of a function, which are named.
 
-    `results` says which array holds the final contents of a parameter that is written; `operands`
-    are the other parameters that are read. `returned` names the parameters that the function
-    returns, in order. `windows` are the steps once more where they are to run one after the other,
-    on arrays in C order; some write to arrays that others have read. `begins` are looked at before.
+    `returned` names the parameters that the function returns, in order. Where the steps are to run
+    one after the other, on arrays in C order, `windows` has the boxes of the arrays that each reads
+    and writes; some write to arrays that others have read. `begins` are looked at before.
     """
 
-    steps: tuple[LoopStep, ...]
+    program: Program
     operands: tuple[str, ...]
-    results: Mapping[str, str]
-    arrays: Mapping[str, TensorSpec]
+    results: tuple[str, ...]
     returned: tuple[str, ...] = ()
-    windows: tuple[WindowStep, ...] = ()
+    windows: tuple[tuple[Box, ...], ...] = ()
     begins: tuple[RangeBegin, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        steps: Sequence[LoopStep],
+        operands: Collection[str],
+        results: Mapping[str, str],
+        specs: Mapping[str, TensorSpec],
+        fills: tuple[float | None, ...] = (),
+        **fields: Any,
+    ) -> LoopProgram:
+        """The program of steps on named arrays: `results` says which hold those of parameters."""
+        inner = [name for step in steps for name in (*step.inputs, *step.outputs)]
+        names = list(dict.fromkeys((*operands, *results.values(), *inner)))
+        slots = {name: slot for slot, name in enumerate(names)}
+        numbered = [
+            Step(
+                step.md_hom,
+                tuple([slots[n] for n in step.inputs]),
+                tuple([slots[n] for n in step.outputs]),
+            )
+            for step in steps
+        ]
+        between = names[len(operands) + len(results) :]
+        made, temporaries = ([specs[n] for n in each] for each in (results.values(), between))
+        program = Program(len(operands), tuple(made), tuple(temporaries), tuple(numbered), fills)
+        return cls(program, tuple(operands), tuple(results), **fields)

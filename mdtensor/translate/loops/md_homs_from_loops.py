@@ -32,6 +32,7 @@ from mdtensor.translate.loops.written_out import OPERATIONS, joined
 from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
+from mdtensor.translate.rewrites.parts import Box
 from mdtensor.translate.scalar import const
 from mdtensor.translate.views import AffineIndex
 
@@ -174,12 +175,18 @@ def _program(
     results = {name: planner.place(name, counts[name]) for name in written}
     read = dict.fromkeys(name for step in steps for name in step.inputs if name in buffers)
     operands = tuple(n for n in read if n not in local and n not in results.values())
-    windows = windowed(steps, operands, results.values()) if in_order else ()
-    if windows:  # whose md_homs are few, where those of whole arrays are all different
-        steps = tuple(
-            replace(step, md_hom=window.md_hom) for step, window in zip(steps, windows, strict=True)
-        )
-    return LoopProgram(steps, operands, results, planner.specs, returned, windows, begins)
+    windows: tuple[tuple[Box, ...], ...] = ()
+    if in_order:  # on windows, md_homs are few, where those of whole arrays are all different
+        steps, windows = windowed(steps)
+    return LoopProgram.of(
+        steps,
+        operands,
+        results,
+        planner.specs,
+        returned=returned,
+        windows=windows,
+        begins=begins,
+    )
 
 
 def _loops_of(nest: Nest, assignment: Assignment) -> list[Loop]:

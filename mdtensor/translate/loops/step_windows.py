@@ -6,13 +6,14 @@ part of the `md_hom`, so that all of them share one, and its kernel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, contiguous_strides
-from mdtensor.translate.loops.loop_program import LoopStep, Window, WindowStep
+from mdtensor.translate.loops.loop_program import LoopStep
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.parts import Box
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 NEAR = 4
@@ -20,32 +21,16 @@ NEAR = 4
 
 
 def windowed(
-    steps: Sequence[LoopStep], operands: Collection[str], results: Collection[str]
-) -> tuple[WindowStep, ...]:
-    """The steps on the windows that they touch; equal ones have one `md_hom`.
-
-    `operands` name arrays that are there before the first step, `results` those that stay.
-    """
+    steps: Sequence[LoopStep],
+) -> tuple[tuple[LoopStep, ...], tuple[tuple[Box, ...], ...]]:
+    """The steps on the windows that they touch, and these; equal steps have one `md_hom`."""
     known: dict[MDHom, MDHom] = {}
     found = list(map(on_windows, steps))
-    names = [dict.fromkeys(w.array for w in (*step.inputs, *step.outputs)) for step in found]
-    first, last = dict.fromkeys(operands, -1), dict.fromkeys(operands, -1)
-    for number, used in enumerate(names):
-        for name in used:
-            first.setdefault(name, number)
-            last[name] = number
-    return tuple(
-        replace(
-            step,
-            md_hom=known.setdefault(step.md_hom, step.md_hom),
-            first=tuple(name for name in used if first[name] == number),
-            last=tuple(name for name in used if last[name] == number and name not in results),
-        )
-        for number, (step, used) in enumerate(zip(found, names, strict=True))
-    )
+    shared = [replace(s, md_hom=known.setdefault(s.md_hom, s.md_hom)) for s, _ in found]
+    return tuple(shared), tuple([boxes for _, boxes in found])
 
 
-def on_windows(step: LoopStep) -> WindowStep:
+def on_windows(step: LoopStep) -> tuple[LoopStep, tuple[Box, ...]]:
     """A step on the windows that it touches; equal steps in other places have one `md_hom`.
 
     Accesses that differ by small constants share a window. An access with an index that is
@@ -68,10 +53,11 @@ def on_windows(step: LoopStep) -> WindowStep:
         written,
         None if epilogue is None else replace(epilogue, view=reads[count:]),
     )
-    return WindowStep(moved.canonical(), tuple(inputs.windows), tuple(outputs.windows))
+    made = LoopStep(moved.canonical(), tuple(inputs.arrays), tuple(outputs.arrays))
+    return made, (*inputs.windows, *outputs.windows)
 
 
-_Box = tuple[tuple[int, int], ...]
+_Bounds = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -82,7 +68,8 @@ class _Cutter:
     names: Sequence[str]
     extents: Mapping[str, int]
     buffers: list[Buffer] = field(default_factory=list[Buffer])
-    windows: list[Window] = field(default_factory=list[Window])
+    arrays: list[str] = field(default_factory=list[str])
+    windows: list[Box] = field(default_factory=list[Box])
 
     def views(self, view: Sequence[Access]) -> tuple[Access, ...]:
         """The accesses on the windows that hold them, which are cut."""
@@ -103,7 +90,7 @@ class _Cutter:
             for access, number in zip(view, chosen, strict=True)
         )
 
-    def _box(self, group: Sequence[Access]) -> _Box:
+    def _box(self, group: Sequence[Access]) -> _Bounds:
         shape = self.whole[group[0].buffer].spec.shape
         spans: list[list[tuple[int, int]]] = [[] for _ in shape]
         for access in group:
@@ -113,13 +100,14 @@ class _Cutter:
                 spans[axis].append(index.bounds(self.extents))
         return tuple((min(s)[0], max(high for _, high in s) + 1) for s in spans)
 
-    def _cut(self, buffer: int, box: _Box) -> None:
+    def _cut(self, buffer: int, box: _Bounds) -> None:
         spec, name = self.whole[buffer].spec, self.names[buffer]
         shape = [high - low for low, high in box]
         strides = contiguous_strides(spec.shape)
         cut = TensorSpec.of(shape, spec.dtype, strides)
         self.buffers.append(Buffer(f"{name} {len(self.buffers)}", cut))
-        self.windows.append(Window(name, box))
+        self.arrays.append(name)
+        self.windows.append(tuple([slice(*bounds) for bounds in box]))
 
 
 def _are_near(one: Access, other: Access) -> bool:
@@ -132,7 +120,7 @@ def _are_near(one: Access, other: Access) -> bool:
     )
 
 
-def _moved(access: Access, buffer: int, box: _Box) -> Access:
+def _moved(access: Access, buffer: int, box: _Bounds) -> Access:
     """An access to a window that begins at the lower corner of a box."""
     return Access(
         buffer,

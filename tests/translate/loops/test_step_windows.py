@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
-from mdtensor.translate.loops.loop_program import LoopProgram, Window
+from mdtensor.translate.loops.loop_program import LoopProgram
 from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
 
 
@@ -38,7 +38,7 @@ def of(function: Any, **shapes: tuple[int, ...]) -> LoopProgram:
 
 
 @pytest.mark.parametrize(
-    ("program", "steps", "kernels"),
+    ("loops", "steps", "kernels"),
     [
         # A copy of all, the first sum, which reads the operand, further sums, and their copies.
         (of(fibonacci, x=(200,)), 396, 4),
@@ -46,36 +46,38 @@ def of(function: Any, **shapes: tuple[int, ...]) -> LoopProgram:
         (of(heat, u=(50,), v=(50,)), 162, 5),
     ],
 )
-def test_iterations_are_one_md_hom(program: LoopProgram, steps: int, kernels: int) -> None:
-    assert len(program.windows) == len(program.steps) == steps
-    assert len({id(step.md_hom) for step in program.windows}) <= kernels
+def test_iterations_are_one_md_hom(loops: LoopProgram, steps: int, kernels: int) -> None:
+    assert len(loops.windows) == len(loops.program.steps) == steps
+    assert len({id(step.md_hom) for step in loops.program.steps}) <= kernels
 
 
 def test_windows_hold_what_is_touched() -> None:
-    step = of(fibonacci, x=(100,)).windows[20]
-    assert step.inputs == (Window("x#1", ((10, 12),)),)
-    assert step.outputs == (Window("part float64[]", ()),)
+    loops = of(fibonacci, x=(100,))
+    step, windows = loops.program.steps[20], loops.windows[20]
+    (part,) = step.results
+    assert (step.operands, windows) == ((1,), ((slice(10, 12),), ()))  # of the result, behind x
+    assert loops.program.between[part].shape == ()
     assert step.md_hom.inputs[0].spec.shape == (2,)
 
 
 def test_different_walks_through_an_array_are_different_windows() -> None:
-    program = of(shortest_paths, d=(20, 20))
+    loops = of(shortest_paths, d=(20, 20))
     block = next(
-        step
-        for step in program.windows
-        if len(step.inputs) == 3 and [dim.extent for dim in step.md_hom.dims] == [7, 7]
+        windows
+        for step, windows in zip(loops.program.steps, loops.windows, strict=True)
+        if len(step.operands) == 3 and [dim.extent for dim in step.md_hom.dims] == [7, 7]
     )
-    assert [window.bounds for window in block.inputs] == [
-        ((0, 7), (0, 7)),
-        ((0, 7), (7, 8)),
-        ((7, 8), (0, 7)),
-    ]
+    assert block[:3] == (
+        (slice(0, 7), slice(0, 7)),
+        (slice(0, 7), slice(7, 8)),
+        (slice(7, 8), slice(0, 7)),
+    )
 
 
-def test_arrays_between_steps_are_dropped_after_their_last_use() -> None:
-    program = of(fibonacci, x=(100,))
-    last = [name for step in program.windows for name in step.last]
-    first = [name for step in program.windows for name in step.first]
-    assert sorted(first) == ["part float64[]", "x#1"]
-    assert sorted(last) == ["part float64[]", "x"]
-    assert program.results == {"x": "x#1"}
+def test_arrays_between_steps_live_until_their_last_use() -> None:
+    loops = of(fibonacci, x=(100,))
+    assert (loops.operands, loops.results) == (("x",), ("x",))
+    lives, last = loops.program.lifetimes, len(loops.program.steps) - 1
+    assert lives[0] == (0, 1)  # copied, and read once
+    assert lives[1] == (0, last)
+    assert lives[2] == (2, last)

@@ -79,7 +79,7 @@ def test_how_many_elements_one_step_writes(
     function: Callable[..., None], arguments: dict[str, TensorSpec], most: int
 ) -> None:
     program = md_homs_from_loops(program_of(function), arguments, in_place=tuple(arguments))
-    assert max(len(step.md_hom.out_view) for step in program.steps) == most
+    assert max(len(step.md_hom.out_view) for step in program.program.steps) == most
     arrays = [np.random.default_rng(0).random(spec.shape) for spec in arguments.values()]
     ours, expected = ([array.copy() for array in arrays] for _ in range(2))
     function(*expected)
@@ -95,6 +95,6 @@ def test_steps_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     mdh(sums)(x)
     np.testing.assert_allclose(x, expected, rtol=1e-12)
     program = md_homs_from_loops(program_of(sums), {"x": ROWS})
-    counts = [count_of_nodes(step.md_hom.scalar.results) for step in program.steps]
+    counts = [count_of_nodes(step.md_hom.scalar.results) for step in program.program.steps]
     assert len(counts) > 2
     assert max(counts) <= 110  # casts and reads as well

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array, allocate, as_computed
@@ -12,11 +12,10 @@ from mdtensor.api.engine import tuning_mode
 from mdtensor.errors import ProgramError
 from mdtensor.stage_timer import stage
 from mdtensor.translate.loops.loop_program import LoopProgram
-from mdtensor.translate.loops.step_windows import Window
 
 
-def run_in_order(program: LoopProgram, operands: Mapping[str, Array], xp: Any) -> dict[str, Array]:
-    """The final contents of the parameters that a program writes, in arrays of their own.
+def run_in_order(loops: LoopProgram, operands: Sequence[Array], xp: Any) -> list[Array]:
+    """The results of a program whose steps run one after the other, in arrays of their own.
 
     Raises ProgramError where calls are planned or differentiated.
     """
@@ -25,30 +24,28 @@ def run_in_order(program: LoopProgram, operands: Mapping[str, Array], xp: Any) -
             "loops that run in order are no part of plans, gradients and calls in parts",
             hint="call the function as it is, or plan what one iteration does",
         )
-    given = as_computed([*operands.values()], xp)
-    arrays = {
-        name: array if array.flags.c_contiguous else xp.ascontiguousarray(array)
-        for name, array in zip(operands, given, strict=True)
-    }
+    program, lives = loops.program, loops.program.lifetimes
+    given = as_computed(operands, xp)
+    arrays: list[Any] = [a if a.flags.c_contiguous else xp.ascontiguousarray(a) for a in given]
+    arrays += [None for _ in program.specs]
+    specs, results = dict(enumerate(program.specs, program.operands)), program.result_slots
     launchers: dict[int, Run] = {}
     is_watching = tuning_mode.is_watching()
-    for step in program.windows:
-        for name in step.first:
-            arrays[name] = allocate(program.arrays[name], xp)
-        windows = [_window(arrays, window) for window in (*step.inputs, *step.outputs)]
+    for number, (step, windows) in enumerate(zip(program.steps, loops.windows, strict=True)):
+        slots = (*step.operands, *step.results)
+        for slot in slots:
+            if arrays[slot] is None:
+                arrays[slot] = allocate(specs[slot], xp)
+        pairs = zip(slots, windows, strict=True)
+        parts = [arrays[slot][box] if box else arrays[slot] for slot, box in pairs]
         run = launchers.get(id(step.md_hom))
         if run is None or is_watching:
             run = launchers[id(step.md_hom)] = program_calls.launcher_of(step.md_hom, xp)
         with stage("run"):
-            run(*windows)
-        for name in step.last:
-            del arrays[name]
-    results = {name: arrays[place] for name, place in program.results.items()}
-    first = next(iter(results.values()))
-    statistics.tally(statistics.GENERATED, first.dtype).calls += 1
-    return results
-
-
-def _window(arrays: Mapping[str, Array], window: Window) -> Array:
-    array = arrays[window.array]
-    return array[window.slices] if window.bounds else array
+            run(*parts)
+        for slot in slots:
+            if lives[slot][1] == number and slot not in results:
+                arrays[slot] = None
+    found = arrays[results.start : results.stop]
+    statistics.tally(statistics.GENERATED, found[0].dtype).calls += 1
+    return found

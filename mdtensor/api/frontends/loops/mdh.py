@@ -21,12 +21,7 @@ from mdtensor.api.calls.program_calls import call, made
 from mdtensor.api.frontends.loops.buffer_types import BufferType
 from mdtensor.api.frontends.loops.clauses import CombineOps, Inp, Out
 from mdtensor.api.frontends.loops.dsl import Dsl, dsl_of
-from mdtensor.api.frontends.loops.loop_computation import (
-    as_operand,
-    checked_begins,
-    computation_of_loops,
-    with_fields,
-)
+from mdtensor.api.frontends.loops.loop_operands import BeginCheck, as_operand, with_fields
 from mdtensor.api.frontends.loops.loops_in_order import run_in_order
 from mdtensor.api.frontends.loops.mdh_parameters import Bound, DirectiveParameters
 from mdtensor.dataclass import dataclass
@@ -42,6 +37,7 @@ from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.programs.other_operands import with_layouts
 from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -150,10 +146,10 @@ class Directive(Decorated):
         if self._is_dsl:
             return self._dsl()(*args, **kwargs)
         bound = self._parameters.bound(args, kwargs)
-        program, key = self._program(bound)
-        results = self._run(bound, program, key)
-        if program.returned:
-            found = tuple(results.get(n, bound.arrays.get(n)) for n in program.returned)
+        loops, key = self._program(bound)
+        results = self._run(bound, loops, key)
+        if loops.returned:
+            found = tuple(results.get(n, bound.arrays.get(n)) for n in loops.returned)
         elif bound.blank:
             found = tuple(results[self._parameters.names.get(n, n)] for n in self.outputs)
         else:
@@ -164,8 +160,8 @@ class Directive(Decorated):
         """The `md_hom`s that a call with these arguments computes, in order."""
         if self._is_dsl:
             return (self._dsl().md_hom(*args, **kwargs),)
-        program, _ = self._program(self._parameters.bound(args, kwargs))
-        return tuple(step.md_hom for step in program.steps)
+        loops, _ = self._program(self._parameters.bound(args, kwargs))
+        return tuple(step.md_hom for step in loops.program.steps)
 
     def _dsl(self) -> Dsl:
         return dsl_of(self.function(), self.function, self.outputs, self.inputs)
@@ -225,51 +221,42 @@ class Directive(Decorated):
             if n in given and n not in bound.in_place and not writes_all(md_hom, n)
         ]
         steps = (*copies, step)
-        operands = tuple(dict.fromkeys(name for step in steps for name in step.inputs))
-        return LoopProgram(steps, operands, results, arrays, begins=begins)
+        operands = dict.fromkeys(name for step in steps for name in step.inputs)
+        partial = [n in bound.blank and not writes_all(md_hom, n) for n in results]
+        fills = tuple(0 if is_partial else None for is_partial in partial)
+        return LoopProgram.of(steps, operands, results, arrays, fills, begins=begins)
 
     # Running.
 
-    def _run(self, bound: Bound, program: LoopProgram, key: Hashable) -> dict[str, Array]:
+    def _run(self, bound: Bound, loops: LoopProgram, key: Hashable) -> dict[str, Array]:
         """Runs a program; the arrays of all parameters that it writes."""
         arrays = with_fields(bound.arrays) | bound.numbers
-        points = max((step.md_hom.points for step in program.steps), default=0)
-        operands = [as_operand(arrays[name], points) for name in program.operands]
+        points = max((step.md_hom.points for step in loops.program.steps), default=0)
+        operands = [as_operand(arrays[name], points) for name in loops.operands]
         xp = array_module(bound.arrays.values())
-        targets: list[Array | None] = [arrays.get(name) for name in program.results]
+        targets: list[Array | None] = [arrays.get(name) for name in loops.results]
         if any(target is not None for target in targets):
-            specs = [program.arrays[name] for name in program.results.values()]
+            specs = loops.program.results
             targets = [
                 xp.zeros(spec.shape, spec.dtype) if target is None else target
                 for target, spec in zip(targets, specs, strict=True)
             ]
 
         def build(specs: tuple[TensorSpec, ...]) -> Program:
-            known = dict(zip(program.operands, specs, strict=True))
-            return computation_of_loops(program, known, self._fills(bound, program))
+            return with_layouts(loops.program, specs)
 
         if not targets:
             return {}
-        check = checked_begins(program)
-        if program.windows:
+        check = BeginCheck(loops.begins, loops.operands) if loops.begins else None
+        if loops.windows:
             if check is not None:
                 check(*operands)
-            given = dict(zip(program.operands, operands, strict=True))
-            found = run_in_order(program, given, xp)
-            for name, target in zip(program.results, targets, strict=True):
+            found = dict(zip(loops.results, run_in_order(loops, operands, xp), strict=True))
+            for name, target in zip(loops.results, targets, strict=True):
                 if target is not None:
                     xp.copyto(target, found[name])
                     found[name] = target
             return found
         whole = tuple(targets) if targets[0] is not None else None
         results = as_tuple(call(key, operands, build, whole, check=check))
-        return dict(zip(program.results, results, strict=True))
-
-    def _fills(self, bound: Bound, program: LoopProgram) -> tuple[float | None, ...]:
-        """Zeros for outputs that a nest with operators writes in part, and nobody passed."""
-        if self.combinations is None:
-            return ()
-        md_hom = program.steps[-1].md_hom
-        return tuple(
-            0 if n in bound.blank and not writes_all(md_hom, n) else None for n in program.results
-        )
+        return dict(zip(loops.results, results, strict=True))
