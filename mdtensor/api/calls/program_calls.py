@@ -35,6 +35,7 @@ from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
@@ -54,9 +55,24 @@ T = TypeVar("T")
 executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None = None
 
 
-# What plans the calls of this context instead of running them: it gets a program, its operands and
-# the caller's `out`, and returns what stands for the results.
-Planner = Callable[[Program, Sequence[Any], Any], Any]
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a front end asks for: a program on operands, and the caller's `out`.
+
+    So many `constants`, the last operands, follow from what else the front end was given. Each run
+    gives the operands to `check` first.
+    """
+
+    program: Program
+    operands: Sequence[Any]
+    out: Any = None
+    constants: int = 0
+    check: Callable[..., object] | None = None
+
+
+# What plans the calls of this context instead of running them, and returns what stands for the
+# results.
+Planner = Callable[[Request], Any]
 planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 _TABLE_SIZE = 8192
@@ -166,7 +182,7 @@ def call(
     if check is not None:
         check(*arrays)
     if isinstance(found, Program) and (plans := planner.get()) is not None:
-        return plans(found, operands, out)
+        return plans(Request(found, operands, out, constants, check))
     results = _allocated(found.results, arrays, given, casting, xp)
     if isinstance(found, Program) and is_seen:
         ready = None

@@ -15,7 +15,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import as_computed
 from mdtensor.api.calls import call_cache, program_calls
-from mdtensor.api.calls.program_calls import Planner, call
+from mdtensor.api.calls.program_calls import Planner, Request, call
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.dataclass import dataclass
@@ -123,8 +123,9 @@ class Tape:
             )
         return lazy(returned)
 
-    def _run(self, found: Program, operands: Sequence[Any], out: Any) -> Any:
-        """Runs a computation, and records it if it reads a tracked array."""
+    def _run(self, request: Request) -> Any:
+        """Runs a program, and records it if it reads a tracked array."""
+        found, operands, out = request.program, request.operands, request.out
         tracked = [id(operand) for operand in operands if id(operand) in self.tracked]
         reads = [read for tape, read in _calls.get() if tape is self]
         if tracked and not reads:

@@ -21,6 +21,7 @@ from mdtensor.api.arrays.operands import (
     read_only,
 )
 from mdtensor.api.calls.call_cache import Described, NotPlainError
+from mdtensor.api.calls.program_calls import Request
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.sharded_array import ShardedArray, computed
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
@@ -148,20 +149,20 @@ class _Call:
                     hint=f"call it in a `with cupy.cuda.Device({place})`",
                 )
 
-    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, request: Request) -> Any:
         """Computes what a front end would run; gives what stands for the results."""
         xp = self._module()
         given: list[Any] = []
         numbers: list[int] = []
-        for operand in operands:
+        for operand in request.operands:
             array = self.placeholders.array_of(operand)
             if array is None and self.placeholders.has_part(operand):
                 raise _more_than_kernels()
             is_known = (n for n, each in enumerate(self.arrays) if each is array)
             numbers.append(-1 if array is None else next(is_known, -1))
             given.append(xp.asarray(operand) if array is None else array)
-        self.planned.append((planned, tuple(numbers)))
-        places = tuple(map(self.placeholders.of, self.computed(planned, given)))
+        self.planned.append((request.program, tuple(numbers)))
+        places = tuple(map(self.placeholders.of, self.computed(request.program, given)))
         return places[0] if len(places) == 1 else places
 
     def computed(self, planned: Program, operands: Sequence[Any]) -> list[Any]:

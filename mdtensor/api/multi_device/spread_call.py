@@ -22,7 +22,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.calls import call_cache, statistics
 from mdtensor.api.calls.executable import as_converted
-from mdtensor.api.calls.program_calls import planner
+from mdtensor.api.calls.program_calls import Request, planner
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_streams import DeviceStreams, Streams
 from mdtensor.api.multi_device.device_tasks import Tasks, tasks_of
@@ -84,24 +84,23 @@ class _Call:
     """What a front end would run, and what stands for its results."""
 
     placeholders: Placeholders = field(default_factory=Placeholders)
-    seen: list[tuple[Program, Sequence[Any], Any]] = field(
-        default_factory=list[tuple[Program, Sequence[Any], Any]]
-    )
+    seen: list[tuple[Request, Any]] = field(default_factory=list[tuple[Request, Any]])
 
-    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
-        """Notes a computation; gives what stands for its results."""
-        places = tuple(map(self.placeholders.of, planned.results))
-        self.seen.append((planned, operands, places[0] if len(places) == 1 else places))
-        return self.seen[-1][2]
+    def plan(self, request: Request) -> Any:
+        """Notes a program; gives what stands for its results."""
+        places = tuple(map(self.placeholders.of, request.program.results))
+        self.seen.append((request, places[0] if len(places) == 1 else places))
+        return self.seen[-1][1]
 
     def only(self, returned: Any) -> tuple[Program, Sequence[Any]]:
         """The computation of a call that is nothing else, and its operands."""
-        if len(self.seen) != 1 or returned is not self.seen[0][2]:
+        if len(self.seen) != 1 or returned is not self.seen[0][1]:
             raise TranslationError(
                 "this call is more than kernels on its operands, and not spread over devices",
                 hint="leave devices= out, or convert operands to types that kernels compute with",
             )
-        return self.seen[0][:2]
+        request = self.seen[0][0]
+        return request.program, request.operands
 
 
 def computed(

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.calls.program_calls import Request
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.errors import MdtensorError
 from mdtensor.translate.md_hom_program import Program
@@ -71,16 +72,16 @@ class ForeignCall(ABC):
         self._given[id(argument)] = place
         return place
 
-    def _plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
-        """Has the library run a computation; gives placeholders for its results."""
-        if out is not None:  # an array of the library that would be written
+    def _plan(self, request: Request) -> Any:
+        """Has the library run a program; gives placeholders for its results."""
+        if request.out is not None:  # an array of the library that would be written
             raise self.refused()
-        given = list(map(self._operand, operands))
+        given = list(map(self._operand, request.operands))
         self._read.update(map(id, given))
-        results = self._around.run(self.computed, planned, given)
+        results = self._around.run(self.computed, request.program, given)
         places = [
             self.placeholders.of(spec, result)
-            for spec, result in zip(planned.results, results, strict=True)
+            for spec, result in zip(request.program.results, results, strict=True)
         ]
         return places[0] if len(places) == 1 else tuple(places)
 

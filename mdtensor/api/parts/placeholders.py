@@ -7,7 +7,7 @@ see computations gets those of the call.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from mdtensor.api.calls import call_cache, call_trace, program_calls
+from mdtensor.api.calls.program_calls import Planner
 from mdtensor.dataclass import dataclass
 from mdtensor.scoped import Given, Result, scoped
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom_program import Program
 
 # Bytes from which memory is reserved in the address space alone.
 _LARGE = 1 << 16
@@ -61,13 +61,13 @@ class Placeholders:
 
 
 def planned_by(
-    plan: Callable[[Program, Sequence[Any], Any], Any],
+    plan: Planner,
     function: Callable[Given, Result],
     /,
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function whose computations are handed to `plan` instead of run.
+    """Calls a function whose requests are handed to `plan` instead of run.
 
     Calls that the call cache knows are made in full, too.
     """

@@ -79,17 +79,6 @@ class Arguments:
         named = (f"{name}={said(value)}" for name, value in self.named.items())
         return (*map(said, self.positional), *named)
 
-    def order(self, operands: Sequence[Array]) -> tuple[int, ...] | None:
-        """The numbers of the stand-ins that these operands are.
-
-        None where one is another array, or where kernels would read a copy.
-        """
-        if not all(array.dtype.isnative for array in self.stand_ins):
-            return None
-        numbers = {place_of(array): number for number, array in enumerate(self.stand_ins)}
-        found = [numbers.get(place_of(o)) if isinstance(o, np.ndarray) else None for o in operands]
-        return None if None in found else tuple(n for n in found if n is not None)
-
 
 def _is_operand(value: Any) -> bool:
     is_array = hasattr(value, "shape") and hasattr(value, "dtype")

@@ -1,9 +1,10 @@
-"""Plans of calls: the computations that a function of mdtensor runs are prepared ahead."""
+"""Plans of calls: the programs that a function of mdtensor runs are prepared ahead."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -12,12 +13,13 @@ import numpy as np
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
 from mdtensor.api.calls import call_trace, program_calls
-from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
+from mdtensor.api.calls.program_calls import Request, ready_for, suited
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
 from mdtensor.api.parts.placeholders import reserved
 from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
+from mdtensor.api.plans.linked_calls import LinkedCalls, Planned, linked
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
 from mdtensor.dataclass import dataclass
@@ -32,26 +34,18 @@ Array = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A computation that was planned instead of run: its operands, and placeholders of results."""
-
-    program: Program
-    operands: tuple[Array, ...]
-    returned: Any
-
-
-@dataclass(frozen=True, slots=True)
 class _Planner:
-    """Notes the computations that a call would run."""
+    """Notes the programs that a call would run."""
 
     seen: list[Planned] = field(default_factory=list[Planned])
 
-    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
+    def plan(self, request: Request) -> Any:
         """Notes one; gives what stands for its results."""
+        out = request.out
         if out is None:
-            results = tuple(map(reserved, planned.results))
+            results = tuple(map(reserved, request.program.results))
             out = results[0] if len(results) == 1 else results
-        self.seen.append(Planned(planned, tuple(operands), out))
+        self.seen.append(Planned(request, as_tuple(out)))
         return out
 
 
@@ -67,49 +61,46 @@ def planned(
 class CallPlan(Plan):
     """A call of a function of mdtensor.
 
-    Where the function does nothing but run one computation on its operands, the plan runs the
-    kernels; otherwise it calls the function, and its kernels are those that the call will run.
+    Where the function does nothing but run programs on its operands and on what they gave, the plan
+    runs these as one; otherwise it calls the function, and its kernels are those that the call will
+    run.
     """
 
     def __init__(self, label: str, call: str, arguments: Arguments, xp: Any = np) -> None:
-        noted, returned = planned(arguments, arguments.stand_ins)
-        seen = [replace(p, program=program_calls.suited(p.program, xp)) for p in noted]
+        seen, returned = planned(arguments, arguments.stand_ins)
         if not seen:
             raise TranslationError(
                 f"a call of {label} on these operands runs no kernels", hint="call it without plan"
             )
-        md_homs = dict.fromkeys(s.md_hom for each in seen for s in each.program.steps)
+        self._calls = [suited(each.request.program, xp).steps for each in seen]
+        md_homs = dict.fromkeys(step.md_hom for steps in self._calls for step in steps)
+        results = [array for array in as_tuple(returned) if hasattr(array, "strides")]
         super().__init__(
             label,
             call,
             tuple(map(spec_of, arguments.stand_ins)),
-            tuple(spec_of(array) for array in as_tuple(returned) if hasattr(array, "strides")),
+            tuple(map(spec_of, results)),
             tuple(md_hom for md_hom in md_homs if 0 not in md_hom.extents.values()),
         )
         self._arguments = arguments
-        self._calls = [each.program.steps for each in seen]
-        self._only: Program | None = None
-        self._order: tuple[int, ...] = ()
-        if len(seen) == 1 and returned is seen[0].returned:
-            order = arguments.order(seen[0].operands)
-            self._order, self._only = order or (), None if order is None else seen[0].program
+        self._linked: LinkedCalls | None = None
+        with suppress(TranslationError):
+            values = as_tuple(returned)
+            is_several = isinstance(returned, tuple) and len(values) > 1
+            found = linked(seen, arguments.stand_ins, values if is_several else (returned,))
+            found.program(self.specs, np)  # which may raise as well
+            self._linked = found if found.reads(len(self.specs)) else None
 
     def calls(self) -> list[Steps]:
-        """The steps of the computations that the function runs."""
+        """The steps of the programs that the function runs."""
         return self._calls
 
     @property
     def program(self) -> Program | None:
-        """The one computation on the operands, in their order; None if a call is more than that."""
-        found, count = self._only, len(self._arguments.stand_ins)
-        if found is None or self._order == tuple(range(count)):
-            return found
-        order = (*self._order, *range(count, count + len(found.specs)))
-        steps = tuple(step.on(order) for step in found.steps)
-        converted = tuple((order[slot], dtype) for slot, dtype in found.converted)
-        return replace(
-            found, operands=count, steps=steps, whole=None, uncut=None, converted=converted
-        )
+        """The one program on the operands, in their order; None if a call is more than that."""
+        if self._linked is None or self._linked.constants:
+            return None
+        return self._linked.program(self.specs, np)
 
     def arguments_of(self, specs: Sequence[TensorSpec]) -> Arguments:
         """The arguments of the call on operands of these specs, which have the plan's shapes.
@@ -149,12 +140,13 @@ class CallPlan(Plan):
         self, operands: Sequence[Array]
     ) -> tuple[Callable[..., Any], Callable[..., None]] | None:
         """What makes results and what computes into given ones; None where no kernel may run."""
-        if self._only is None or not _runs_kernels(operands):
+        found, count = self._linked, len(operands)
+        if found is None or not _runs_kernels(operands):
             return None
         generation, xp = invalidation.generation(), array_module(operands)
-        ready = program_calls.ready_for(program_calls.suited(self._only, xp), xp)
-        launch = telling(_ordered(ready.new, self._order, len(operands)), ready.served_by)
-        into = _ordered(ready.into, self._order, len(operands), len(self.results))
+        ready = ready_for(found.program(self.specs, xp), xp)
+        launch = telling(found.bound(ready.new, count, xp), ready.served_by)
+        into = found.bound(ready.into, count, xp)
         check_out = self._takes.check_out
 
         def launch_into(*arrays: Array) -> None:
@@ -175,21 +167,6 @@ class CallPlan(Plan):
             if name in parameters:
                 return {name: out[0] if len(out) == 1 else out}
         raise ShapeError(f"{self.label} takes no out", hint="call the plan without it")
-
-
-def _ordered(
-    launch: Callable[..., Any], order: tuple[int, ...], operands: int, results: int = 0
-) -> Callable[..., Any]:
-    """A launch on some of so many operands, in this order, and on all arrays of results."""
-    if order == tuple(range(operands)):
-        return launch
-    numbers = *order, *range(operands, operands + results)
-
-    def ordered(*arrays: Array) -> Any:
-        return launch(*[arrays[number] for number in numbers])
-
-    ordered.hot = reordered(getattr(launch, "hot", None), order)  # pyright: ignore
-    return ordered
 
 
 def _runs_kernels(operands: Sequence[Array]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array, allocate, read_only
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
-from mdtensor.api.calls.program_calls import planner
+from mdtensor.api.calls.program_calls import Request, planner
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.api.parts.side_by_side import are_independent, run_side_by_side
@@ -172,13 +172,13 @@ class _Call:
             )
         return self.placeholders.of(argument)
 
-    def plan(self, planned: Program, operands: Sequence[Any], out: Any) -> Any:
-        """Notes a computation; gives what stands for its results."""
-        found = [self.placeholders.array_of(each) for each in operands]
-        pairs = zip(found, operands, strict=True)
+    def plan(self, request: Request) -> Any:
+        """Notes a program; gives what stands for its results."""
+        found = [self.placeholders.array_of(each) for each in request.operands]
+        pairs = zip(found, request.operands, strict=True)
         arrays = [np.asarray(each) if array is None else array for array, each in pairs]
-        self.seen.append((planned, arrays))
-        results = tuple(map(self.placeholders.of, planned.results))
+        self.seen.append((request.program, arrays))
+        results = tuple(map(self.placeholders.of, request.program.results))
         return results[0] if len(results) == 1 else results
 
 
@@ -232,7 +232,7 @@ def _computed(
         if fill is not None:
             result[...] = fill
     arrays: list[Any] = [*operands, *results, *(None for _ in planned.temporaries)]
-    last_use = {slot: n for n, s in enumerate(planned.steps) for slot in (*s.operands, *s.results)}
+    lives = planned.lifetimes
     first = len(operands) + len(results)
     with ExitStack() as opened:
         files: dict[int, MappedFile] = {}
@@ -254,6 +254,6 @@ def _computed(
             run_in_parts(step.step, step.cuts, executor)
             executor.wait()
             for slot in range(first, len(arrays)):
-                if last_use.get(slot) == number:
+                if slot in lives and lives[slot][1] == number:
                     arrays[slot] = None
     return results

@@ -201,12 +201,24 @@ def test_a_gradient_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 2
 
 
-def test_several_computations_have_no_text() -> None:
-    def twice(a: np.ndarray) -> Any:
+def test_calls_on_results_of_calls_have_one_text() -> None:
+    def cubed(a: np.ndarray) -> Any:
         return mdt.einsum("ij,jk->ik", mdt.einsum("ij,jk->ik", a, a), a)
 
-    with pytest.raises(TranslationError, match="a call of twice is not one computation"):
-        held(twice, (3, 3))
+    call, a = held(cubed, (3, 3)), RANDOM.standard_normal((3, 3))
+    np.testing.assert_allclose(run(call.text, a), a @ a @ a, rtol=1e-12)
+    back = pullback_text(call.text, 1, [0], [0], results=False)
+    one = np.ones((3, 3))
+    expected = one @ (a @ a).T + a.T @ one @ a.T + (a @ a).T @ one
+    np.testing.assert_allclose(run(back, a, one), expected, rtol=1e-12)
+
+
+def test_what_is_more_than_calls_has_no_text() -> None:
+    def shifted(a: np.ndarray) -> Any:
+        return mdt.einsum("ij,jk->ik", a, a) + 1
+
+    with pytest.raises(TranslationError, match="a call of shifted is not one computation"):
+        held(shifted, (3, 3))
 
 
 def test_operands_may_lie_elsewhere_but_are_no_others() -> None:

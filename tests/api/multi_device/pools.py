@@ -11,6 +11,7 @@ import numpy as np
 import mdtensor as mdt
 from mdtensor.api.arrays.operands import allocate, as_computed, spec_of
 from mdtensor.api.calls.executable import as_converted
+from mdtensor.api.calls.program_calls import Request
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.multi_device.device_list import DeviceList
@@ -40,9 +41,9 @@ def computation_of(call: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Pro
     seen: list[tuple[Program, list[Any]]] = []
     places = Placeholders()
 
-    def plan(planned: Program, operands: Sequence[Any], out: Any) -> Any:
-        seen.append((planned, list(operands)))
-        results = tuple(map(places.of, planned.results))
+    def plan(request: Request) -> Any:
+        seen.append((request.program, list(request.operands)))
+        results = tuple(map(places.of, request.program.results))
         return results[0] if len(results) == 1 else results
 
     planned_by(plan, call, *arrays)

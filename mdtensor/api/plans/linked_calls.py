@@ -1,0 +1,115 @@
+"""Requests of a call that read one another's results, as programs on numbered arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import spec_of
+from mdtensor.api.calls.program_calls import Request, suited
+from mdtensor.api.parts.placeholders import place_of
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.programs.joined import Call, joined
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A request that was noted instead of run, and placeholders of its results."""
+
+    request: Request
+    returned: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedCalls:
+    """Programs on numbered arrays: operands, then constants, then the results of each program.
+
+    `checks` are functions that get the arrays of these numbers before each run, and may raise.
+    """
+
+    calls: tuple[Call, ...]
+    constants: tuple[Array, ...]
+    results: tuple[int, ...]
+    checks: tuple[tuple[Callable[..., object], tuple[int, ...]], ...]
+
+    def reads(self, operands: int) -> bool:
+        """Whether programs read each of so many operands, so that none is looked at alone."""
+        return {number for _, reads in self.calls for number in reads}.issuperset(range(operands))
+
+    def program(self, operands: Sequence[TensorSpec], xp: Any) -> Program:
+        """All programs in one, as suits the device of NumPy's or CuPy's arrays.
+
+        Its last operands are the constants. Raises what `joined` raises.
+        """
+        calls = [(suited(program, xp), reads) for program, reads in self.calls]
+        return joined([*operands, *map(spec_of, self.constants)], calls, self.results)
+
+    def bound(self, run: Callable[..., Any], operands: int, xp: Any) -> Callable[..., Any]:
+        """A launch of the program as a function of its operands, and of results where it has some.
+
+        Constants are bound, and checks are made before it runs.
+        """
+        if not self.constants and not self.checks:
+            return run
+        constants: tuple[Array, ...] = tuple(map(xp.asarray, self.constants))
+        checks = self.checks
+
+        def bound(*arrays: Array) -> Any:
+            given = (*arrays[:operands], *constants)
+            for check, numbers in checks:
+                check(*[given[number] for number in numbers])
+            return run(*given, *arrays[operands:])
+
+        return bound
+
+
+def linked(seen: Sequence[Planned], operands: Sequence[np.ndarray], returned: Any) -> LinkedCalls:
+    """What a function of operands is that makes these requests, and returns these arrays.
+
+    Raises TranslationError where it is more: it reads or returns other arrays than its operands,
+    constants and whole results, writes to arrays of its own, or has what it computed checked.
+    """
+    if not seen or not all(array.dtype.isnative for array in operands):
+        raise TranslationError("kernels do not read the operands")
+    # Placeholders are told apart by where they lie; they are alive as long as `seen` is.
+    numbers = {place_of(array): number for number, array in enumerate(operands)}
+    made = [array for each in seen for array in each.returned]
+    known = {*numbers, *map(place_of, made)}
+    constants: list[Array] = []
+    for request in [each.request for each in seen]:
+        for array in request.operands[len(request.operands) - request.constants :]:
+            if isinstance(array, np.ndarray) and (place := place_of(array)) not in known:
+                known.add(place)
+                numbers[place] = len(operands) + len(constants)
+                constants.append(array)
+    first = count = len(operands) + len(constants)
+    calls: list[Call] = []
+    checks: list[tuple[Callable[..., object], tuple[int, ...]]] = []
+    for each in seen:
+        reads = tuple([_number(numbers, array) for array in each.request.operands])
+        calls.append((each.request.program, reads))
+        if (check := each.request.check) is not None:
+            checks.append((check, reads))
+        written = {place_of(array): count + n for n, array in enumerate(each.returned)}
+        if not numbers.keys().isdisjoint(written):
+            raise TranslationError("an array is written that was there before")
+        numbers |= written
+        count += len(written)
+    if any(number >= first for _, reads in checks for number in reads):
+        raise TranslationError("what a program gives is checked")
+    results = tuple([_number(numbers, array) for array in returned])
+    return LinkedCalls(tuple(calls), tuple(constants), results, tuple(checks))
+
+
+def _number(numbers: dict[Any, int], array: Any) -> int:
+    found = numbers.get(place_of(array)) if isinstance(array, np.ndarray) else None
+    if found is None:
+        raise TranslationError("an array is neither an operand nor what a call computed")
+    return found
