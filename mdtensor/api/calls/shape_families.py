@@ -30,6 +30,7 @@ _MOST_KINDS = 4096  # that are remembered,
 _MOST_FAMILIES = 8  # with so many families each,
 _MOST_ATTEMPTS = 16  # for which computations built on watched numbers had none so often
 _MOST_BEFORE = 4  # computations that a family is compared with: those of two may take turns
+_WORTH = 1e-3  # seconds that a family saves each call on a new shape, at least
 
 
 class Computed(Protocol):
@@ -255,7 +256,7 @@ class Families(Generic[C]):
         build: Build[C],
         others: Ints = (),
     ) -> None:
-        """Registers a shape family, so that later calls on other shapes skip translation.
+        """Has the background trace a shape family, by which calls on new shapes skip translation.
 
         It takes two that agree, so the first one of its kind teaches nothing.
         """
@@ -274,11 +275,15 @@ class Families(Generic[C]):
         is_known = any(f.engine is engine and f.numbers(*numbers) for f in known.families)
         if is_known or known.attempts >= _MOST_ATTEMPTS:
             return
-        known.attempts += 1
-        family = family_of(computation, specs, build, engine, others)
-        if family is not None and any(family.gives(*each) for each in before):
-            known.attempts -= 1
-            known.families = (family, *known.families[: _MOST_FAMILIES - 1])
+
+        def work() -> None:
+            known.attempts += 1
+            family = family_of(computation, specs, build, engine, others)
+            if family is not None and any(family.gives(*each) for each in before):
+                known.attempts -= 1
+                known.families = (family, *known.families[: _MOST_FAMILIES - 1])
+
+        engine.tiers.background.ask((self, kind), work, worth=_WORTH)
 
 
 def _kind(key: Hashable, specs: Sequence[TensorSpec], others: Ints) -> Hashable:

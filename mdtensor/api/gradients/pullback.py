@@ -11,7 +11,7 @@ from mdtensor.api.async_steps import are_apart
 from mdtensor.api.calls.computation import Computation
 from mdtensor.errors import GradientError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.gradients.adjoint import adjoint, in_parts
+from mdtensor.translate.gradients.adjoint import adjoint, copies_with_margins, in_parts
 from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
 from mdtensor.translate.md_hom import Step
 from mdtensor.translate.scalar import cast, param
@@ -44,6 +44,8 @@ def pullback(
     for step in computation.steps:
         parts += in_parts(slots, step.on(numbers))
     _check_written_once(parts)
+    between = range(len(specs), len(slots.specs))
+    copies = copies_with_margins(parts, between, slots.specs)
     varying = _varying(parts, wanted)
     check_real([slots.specs[slot] for slot in varying])
     sums: dict[int, list[int]] = {}
@@ -55,7 +57,7 @@ def pullback(
             sums[slot] = [total]
         if not written or not varying.intersection(part.results):
             continue
-        for slot, cotangent in adjoint(slots, part, written, varying):
+        for slot, cotangent in adjoint(slots, part, written, varying, range(len(specs)), copies):
             sums.setdefault(slot, []).append(cotangent)
     found = [
         slots.sum(sums[slot]) if slot in sums else slots.zeros(slots.specs[slot]) for slot in wanted
