@@ -256,9 +256,10 @@ class Families(Generic[C]):
         build: Build[C],
         others: Ints = (),
     ) -> None:
-        """Has the background trace a shape family, by which calls on new shapes skip translation.
+        """Registers a shape family, so that later calls on other shapes skip translation.
 
-        It takes two that agree, so the first one of its kind teaches nothing.
+        It takes two that agree, so the first one of its kind teaches nothing. The background traces
+        them.
         """
         kind, numbers = _kind(key, specs, others), numbers_of(specs, others)
         known = self._kinds.get(kind)
