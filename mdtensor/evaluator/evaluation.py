@@ -9,6 +9,7 @@ Results differ from those of kernels by rounding.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,13 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.lib.introspect import opt_func_info
 
 from mdtensor.dataclass import dataclass
 from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, loaded
 from mdtensor.evaluator.batched_matmul import batched_matmul_of, held
 from mdtensor.forks import cached_property
+from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.graphs import in_order
@@ -33,13 +36,27 @@ from mdtensor.translate.views import Access
 # Bytes of the arrays that a part is computed by, and elements of a window's copy: as many as fit in
 # a cache. Freed arrays of twice as much go back to the system, and come again page by page.
 BYTES, ELEMENTS = 1 << 18, 1 << 18
+# Elements of a row of memory that are read together at least, where others can be left for later.
+RUN = 1 << 9
 # What a product of matrices adds up at most, whose accumulators take one term after the other.
 TERMS = 1 << 14
-# Seconds of a function of NumPy on one element: of arithmetic; of one that takes many instructions,
-# and of those that have SIMD loops for float32; of a call of one.
-SIMPLE, LONG, BY_SIMD, CALL = 0.8e-9, 12e-9, 2.5e-9, 5e-6
+# Seconds of a function of NumPy on one element: of arithmetic; of one that takes many instructions;
+# of one with SIMD loops for float32, and for float64 as well where these are AVX-512's; of a call.
+SIMPLE, LONG, BY_SIMD, CALL = 0.6e-9, 12e-9, 1.5e-9, 5e-6
 WITH_SIMD = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
-OTHERS: Mapping[str, float] = {"select": 4e-9, "logaddexp": 36e-9, "erf": 150e-9, "erfc": 150e-9}
+WITHOUT_AVX512 = ("acos", "acosh", "asin", "atanh", "cos", "sin")
+OTHERS: Mapping[str, float] = {
+    "select": 4e-9,
+    "floordiv": 18e-9,
+    "fmod": 12e-9,
+    "hypot": 9e-9,
+    "mod": 9e-9,
+    "logaddexp": 36e-9,
+    "erf": 110e-9,
+    "erfc": 110e-9,
+}
+# Elements of lines that `reduce` combines place after place, and not line after line.
+SHORT = 16
 # Of `accumulate`, where an element waits for the one before; of `reduce` on each line of elements
 # along the innermost axis; of the copy of a window, and of the conversion of a float of 16 bits.
 IN_TURN, LINE, COPIED = 8e-9, 30e-9, 4e-9
@@ -69,9 +86,51 @@ class Combination:
         if self.stays:
             [axis] = self.axes
             return [ufunc.accumulate(value, axis, value.dtype) for ufunc, value in pairs]
-        return [
-            ufunc.reduce(value, self.axes, value.dtype, keepdims=True) for ufunc, value in pairs
+        along = _reduced_in_turn if self._is_short(values[0].shape) else _reduced
+        return [along(ufunc, value, self.axes) for ufunc, value in pairs]
+
+    def _is_short(self, shape: Sequence[int]) -> bool:
+        """Whether lines along the innermost axis are so short that `reduce` mostly begins them."""
+        combined = math.prod([shape[axis] for axis in self.axes])
+        is_innermost = len(shape) - 1 in self.axes
+        return (
+            is_innermost
+            and shape[-1] <= SHORT
+            and combined <= 4 * SHORT < math.prod(shape) // combined
+        )
+
+    def seconds(self, shape: Sequence[int]) -> float:
+        """About what it takes on values of a shape."""
+        points = math.prod(shape)
+        each = sum([_each(node) for node in in_order(self.operator.results) if node.args])
+        if self.ufuncs is None:
+            return 2 * points * each
+        if self.stays:
+            return points * (each + IN_TURN)
+        if self._is_short(shape):
+            return points * (each + SIMPLE)
+        last = len(shape) - 1
+        inner = itertools.takewhile(self.axes.__contains__, range(last, -1, -1))
+        along = math.prod([shape[axis] for axis in inner])
+        return points * (each + (LINE / along if last in self.axes else 0.0))
+
+
+def _reduced(ufunc: np.ufunc, value: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """A reduction along axes, which get extent 1."""
+    return np.asarray(ufunc.reduce(value, tuple(axes), value.dtype, keepdims=True))
+
+
+def _reduced_in_turn(ufunc: np.ufunc, value: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """The same, place after place along the axes, each on all others at once."""
+    total = None
+    for place in itertools.product(*[range(value.shape[axis]) for axis in axes]):
+        at = dict(zip(axes, place, strict=True))
+        part = value[
+            tuple([slice(at[a], at[a] + 1) if a in at else slice(None) for a in range(value.ndim)])
         ]
+        total = part.copy() if total is None else ufunc(total, part, out=total)
+    assert total is not None, "an index space that is evaluated is not empty"
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +157,10 @@ class Evaluation:
         self._after = () if epilogue is None else _views(epilogue.view, self._kept)
         self._writes = _views(md_hom.out_view, self._kept)
         self._combinations = () if self._matmul else _combinations(md_hom.dims)
+        functions = [md_hom.scalar] if epilogue is None else [md_hom.scalar, epilogue.function]
+        read = [str(n.value) for f in functions for n in in_order(f.results) if n.op == "index"]
+        gathers = None in (*self._reads, *self._after)
+        self._indexed = frozenset([dim.name for dim in md_hom.dims] if gathers else read)
         # Elements that ufuncs combine as they are lie in no array but the operands.
         elements = md_hom.scalar.results
         self._is_in_place = all(r.op == "param" and r.dtype != np.bool_ for r in elements) and all(
@@ -106,6 +169,7 @@ class Evaluation:
         types = [each.spec.dtype for each in md_hom.inputs] + [each.dtype for each in elements]
         self._points = max(1, BYTES // max([held(dtype).itemsize for dtype in types]))
         self._whole = tuple([(0, dim.extent) for dim in md_hom.dims])
+        self._runs = self._least_runs()
         self.seconds = self._estimate()
 
     def __call__(self, *arrays: np.ndarray) -> None:
@@ -188,10 +252,12 @@ class Evaluation:
         return [span if stays else (0, 1) for span, stays in pairs]
 
     def _indices(self, part: Sequence[Range]) -> Mapping[str, np.ndarray]:
+        """The indices of the dims that functions look at, or of all where accesses compute some."""
         rank = len(self._dims)
         return {
             dim.name: np.arange(*part[axis]).reshape([1] * axis + [-1] + [1] * (rank - axis - 1))
             for axis, dim in enumerate(self._dims)
+            if dim.name in self._indexed
         }
 
     def _is_too_large(self, part: Sequence[Range]) -> bool:
@@ -220,14 +286,31 @@ class Evaluation:
     def _kept_halves(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
         """The halves of a part that is too large along its outermost concatenated dim, else none.
 
-        So the innermost one stays long, along which NumPy's loops run.
+        So the innermost one stays long, along which NumPy's loops run, and runs of memory do.
         """
         if self._is_too_large(part):
             for axis, (dim, (low, high)) in enumerate(zip(self._dims, part, strict=True)):
-                if isinstance(dim.combine, Concat) and high - low > 1:
+                if isinstance(dim.combine, Concat) and high - low > self._runs[axis]:
                     middle = (low + high) // 2
                     return [_with(part, axis, span) for span in ((low, middle), (middle, high))]
         return []
+
+    def _least_runs(self) -> list[int]:
+        """For each dim, the extent down to which parts are cut along it.
+
+        It is `RUN` for concatenated dims along which the largest input lies element by element,
+        where parts can be cut along combined ones instead.
+        """
+        runs, views = [1] * len(self._dims), list[tuple[ArrayView, TensorSpec]]()
+        for view, access in zip(self._reads, self._md_hom.inp_view, strict=True):
+            if view is not None:
+                views.append((view, self._md_hom.inputs[access.buffer].spec))
+        if views and not self._matmul and not all(self._stays):
+            view, spec = max(views, key=lambda pair: math.prod(pair[0].extents))
+            for axis, steps in enumerate(view.steps):
+                if sum([spec.strides[along] * by for along, by in steps]) == 1:
+                    runs[axis] = RUN
+        return runs
 
     def _halves(
         self, part: Sequence[Range]
@@ -267,7 +350,7 @@ class Evaluation:
             seconds = _seconds(results, [a.dims for a in self._md_hom.inp_view], extents)
             calls = views + len(in_order(results))
             for combination in self._combinations:
-                seconds += self._combining(combination)
+                seconds += combination.seconds([dim.extent for dim in dims])
                 calls += 1 if combination.ufuncs else 40
         if self._md_hom.epilogue is not None:
             function = self._md_hom.epilogue.function
@@ -285,19 +368,6 @@ class Evaluation:
             pieces = max(pieces, points // self._points)
         written = sum([_converting(output.spec.dtype) for output in self._md_hom.outputs])
         return seconds + kept * (SIMPLE + written) + pieces * calls * CALL
-
-    def _combining(self, combination: Combination) -> float:
-        """About what one combination takes, in seconds."""
-        points = self._md_hom.points
-        each = sum([_each(node) for node in in_order(combination.operator.results) if node.args])
-        if combination.ufuncs is None:
-            return 2 * points * each
-        if combination.stays:
-            return points * (each + IN_TURN)
-        last = len(self._dims) - 1
-        inner = itertools.takewhile(combination.axes.__contains__, range(last, -1, -1))
-        along = math.prod([self._dims[axis].extent for axis in inner])
-        return points * (each + (LINE / along if last in combination.axes else 0.0))
 
 
 def _with(part: Sequence[Range], axis: int, span: Range) -> tuple[Range, ...]:
@@ -369,9 +439,22 @@ def _seconds(
 
 def _each(node: Expr) -> float:
     """What NumPy's function of an operation takes for an element, about."""
-    if node.op in WITH_SIMD and held(node.dtype) == np.float32:
-        return BY_SIMD
-    return OTHERS.get(node.op, LONG if node.op in LONG_FUNCTIONS else SIMPLE)
+    dtype = held(node.dtype)
+    is_by_simd = node.op in WITH_SIMD and dtype == np.float32
+    if dtype.kind == "f" and node.op not in WITHOUT_AVX512:
+        is_by_simd = is_by_simd or _has_avx512_loops()
+    long = BY_SIMD if is_by_simd else LONG
+    return OTHERS.get(node.op, long if node.op in LONG_FUNCTIONS else SIMPLE)
+
+
+@functools.cache
+def _has_avx512_loops() -> bool:
+    """Whether NumPy computes functions of float64 by loops for AVX-512."""
+    loops = opt_func_info(func_name="^tanh$", signature="float64")
+    return any(
+        ("AVX512" in loop["current"] or "X86_V4" in loop["current"])
+        for loop in loops.get("tanh", {}).values()
+    )
 
 
 def _converting(dtype: np.dtype) -> float:

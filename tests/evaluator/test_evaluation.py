@@ -92,6 +92,25 @@ def test_parts_keep_the_innermost_dim_whole() -> None:
     assert {part[-1] for part in parts} == {(0, 700)}
 
 
+def test_parts_keep_rows_of_memory_together() -> None:
+    """Where they can be cut along what is combined instead, which lies further apart."""
+    md_hom = md_hom_from_einsum("ij,ij->j", (TensorSpec.of((20_000, 550)),) * 2)
+    parts = Evaluation(md_hom)._parts
+    assert tuple(parts) == (((0, 20_000), (0, 275)), ((0, 20_000), (275, 550)))
+
+
+@pytest.mark.parametrize("name", ["add", "max", "mul"])
+def test_short_lines_are_combined_place_after_place(name: str) -> None:
+    md_hom = md_hom_from_einsum("kij->k", (TensorSpec.of((3000, 3, 5)),))
+    operator = Pointwise(named(name, ["f4"]))
+    dims = [replace(dim, combine=operator) for dim in md_hom.dims[1:]]
+    x = np.random.default_rng(3).random((3000, 3, 5), np.float32) + np.float32(0.5)
+    found = np.empty(3000, np.float32)
+    Evaluation(replace(md_hom, dims=(md_hom.dims[0], *dims)))(x, found)
+    wanted = {"add": np.sum, "max": np.max, "mul": np.prod}[name](x.astype(np.float64), (1, 2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 ADD, LOG_ADD = (named(name, ["f4"]) for name in ("add", "logaddexp"))
 
 
@@ -100,7 +119,7 @@ ADD, LOG_ADD = (named(name, ["f4"]) for name in ("add", "logaddexp"))
     [
         ("ij->ij", (1 << 10, 1 << 13), PrefixSum(ADD)),
         ("ij->i", (1 << 10, 1 << 11), Pointwise(LOG_ADD)),
-        ("ij->i", (1 << 23, 3), Pointwise(ADD)),
+        ("ij->i", (1 << 21, 18), Pointwise(ADD)),
     ],
     ids=["elements in turn", "long functions", "short lines"],
 )

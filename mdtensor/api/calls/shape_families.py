@@ -30,6 +30,7 @@ _MOST_KINDS = 4096  # that are remembered,
 _MOST_FAMILIES = 8  # with so many families each,
 _MOST_ATTEMPTS = 16  # for which computations built on watched numbers had none so often
 _MOST_BEFORE = 4  # computations that a family is compared with: those of two may take turns
+_WORTH = 1e-3  # seconds that a family saves each call on a new shape, at least
 
 
 # Makes a computation of the specs of its operands, and of the other numbers that it depends on.
@@ -233,7 +234,8 @@ class Families:
     ) -> None:
         """Registers a shape family, so that later calls on other shapes skip translation.
 
-        It takes two that agree, so the first one of its kind teaches nothing.
+        It takes two that agree, so the first one of its kind teaches nothing. The background traces
+        them.
         """
         kind, numbers = _kind(key, specs, others), numbers_of(specs, others)
         known = self._kinds.get(kind)
@@ -250,11 +252,15 @@ class Families:
         is_known = any(f.engine is engine and f.numbers(*numbers) for f in known.families)
         if is_known or known.attempts >= _MOST_ATTEMPTS:
             return
-        known.attempts += 1
-        family = family_of(program, specs, build, engine, others)
-        if family is not None and any(family.gives(*each) for each in before):
-            known.attempts -= 1
-            known.families = (family, *known.families[: _MOST_FAMILIES - 1])
+
+        def work() -> None:
+            known.attempts += 1
+            family = family_of(program, specs, build, engine, others)
+            if family is not None and any(family.gives(*each) for each in before):
+                known.attempts -= 1
+                known.families = (family, *known.families[: _MOST_FAMILIES - 1])
+
+        engine.tiers.background.ask((self, kind), work, worth=_WORTH)
 
 
 def _kind(key: Hashable, specs: Sequence[TensorSpec], others: Ints) -> Hashable:

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.background_worker import Background
@@ -42,9 +41,9 @@ from mdtensor.stage_timer import stage
 from mdtensor.translate.md_hom import MDHom
 
 MOST_CHOICES = 4096
-# Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes
-# five times as long, costs more than the haste saves.
-WORTH_NO_HASTE = 10e-3
+# Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes five
+# to thirty times as long until the background has compiled it again, costs more than haste saves.
+WORTH_NO_HASTE = 1.5e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,7 @@ class Tiers:
                     if waits and self.device.hurries and seconds < WORTH_NO_HASTE:
                         source = replace(source, hasty=not self._here.is_kept(source))
                     structure.add(variant, general_kernel(source, compiler))
-                    self._ask_to_keep(structure, variant, seconds)
+                    self._keep(structure, variant, seconds)
                     if place == 0:  # the background would rank once more, and find the same
                         structure.alike(sizes).is_ranked = True
                     return
@@ -187,11 +186,6 @@ class Tiers:
             self._programs.keep_code(structure.general, variant, source)
             self._programs.keep_choice(structure.general, seconds, variant)
 
-    def _ask_to_keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
-        """Has the background do so."""
-        keep = partial(self._keep, structure, variant, seconds)
-        self.background.ask((id(structure), variant), keep, must=True, worth=seconds)
-
     def kept_own(self, problem: Problem) -> tuple[float, Schedule] | None:
         """What an earlier process chose for a problem alone: expected seconds and the schedule."""
         return self._programs.choice(problem)
@@ -220,7 +214,7 @@ class Tiers:
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
         if seconds >= WORTH_NO_HASTE and compile_thoroughly(structure, variant, self._here):
-            self._ask_to_keep(structure, variant, seconds)
+            self._keep(structure, variant, seconds)
 
     def make_up_for_haste(self, structure: Structures, seconds: float) -> None:
         """Recompiles the kernels with optimisation that were compiled in haste."""

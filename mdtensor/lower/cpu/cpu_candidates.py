@@ -17,7 +17,7 @@ from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.data_bounds import regular
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scratch_memory import staged_dtype
-from mdtensor.lower.problem.work import bytes_moved
+from mdtensor.lower.problem.work import bytes_moved, links_of_point
 from mdtensor.lower.schedule.default_schedule import (
     can_scatter,
     distance,
@@ -211,7 +211,8 @@ def _counts(problem: Problem, rows: int) -> tuple[int, ...]:
 def _row_dims(problem: Problem, lane: int, target: Target) -> tuple[int, ...]:
     """Kept dims whose points can share what is loaded along the lane dim; -1 for none.
 
-    Where what is reduced comes from memory, also those whose rows are runs of their own.
+    Where what is reduced comes from memory, also those whose rows are runs of their own; where
+    tuples are combined, others for what is done while the first row waits.
     """
     along = [(n, stream) for n, stream in enumerate(problem.streams) if stream.uses(lane)]
     sharing = [
@@ -219,8 +220,14 @@ def _row_dims(problem: Problem, lane: int, target: Target) -> tuple[int, ...]:
         for d in problem.kept
         if d != lane and any(not stream.uses(d) or _overlap(problem, n, d) for n, stream in along)
     ]
-    if problem.reduced[lane] and bytes_moved(problem) > target.l3_bytes:
-        apart = [d for d in problem.kept if d not in sharing and _are_runs(problem, lane, d)]
+    if problem.reduced[lane]:
+        waits = links_of_point(problem.scalar, problem.operator) > 1
+        comes_from_memory = bytes_moved(problem) > target.l3_bytes
+        apart = [
+            d
+            for d in problem.kept
+            if d not in sharing and (waits or (comes_from_memory and _are_runs(problem, lane, d)))
+        ]
         sharing = [*apart[-1:], *sharing]
     return (*sharing[-3:], -1)
 

@@ -72,8 +72,11 @@ def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
     """Length of a point's dependency chain through the accumulator, in instructions.
 
     Sums and differences of two products are added term by term
-    (`lower.codegen.base.value_from_expr.combined`).
+    (`lower.codegen.base.value_from_expr.combined`). Tuples wait for the comparison that tells
+    which one stays, and for the choice.
     """
+    if operator is not None and len(operator.results) > 1:
+        return 2
     if operator is None or operator.name != "add" or kind_of(scalar.results[0].dtype) != "f":
         return 1
     pairs = [r.args for r in scalar.results if r.op in ("add", "sub")]

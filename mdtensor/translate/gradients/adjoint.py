@@ -8,23 +8,28 @@ gives a softmax, and any other operator is a scan (`adjoint_scan`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Concat, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.gradients.adjoint_scan import adjoint_scan
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.transposed_access import Term, transposed
+from mdtensor.translate.gradients.transposed_access import Term, solved_axes, transposed
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
+from mdtensor.translate.trees import all_rewritten, params_in
 from mdtensor.translate.views import Access, AffineIndex
 
+# The operations of two operands whose result is one of them, by what tells that it is the first.
+_CHOICES = {"max": "gt", "fmax": "gt", "min": "lt", "fmin": "lt"}
 _EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
 
 
@@ -38,7 +43,7 @@ def in_parts(builder: ProgramBuilder, whole: Step) -> list[Step]:
         first, last = _without_epilogue(builder, whole)
         return [*in_parts(builder, first), last]
     combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
-    if all(_is_sum(dim) for dim in combined):
+    if all(_is_sum(dim) for dim in combined) or (_is_direct(md_hom) and _is_identity(md_hom)):
         return [whole]
     values, buffers, places = builder.between(md_hom.dims, md_hom.scalar.result_dtypes)
     dims = tuple(replace(dim, combine=CC) for dim in md_hom.dims)
@@ -68,6 +73,12 @@ def _is_direct(md_hom: MDHom) -> bool:
     [op] = md_hom.operators
     is_one = len(op.dtypes) == 1 and all(not isinstance(d.combine, PrefixSum) for d in md_hom.dims)
     return is_one and op.name in (*_EXTREMA, "logaddexp")
+
+
+def _is_identity(md_hom: MDHom) -> bool:
+    """Whether what is combined are the elements of an input, at indices of dims alone."""
+    [access, *more], [result] = md_hom.inp_view, md_hom.scalar.results
+    return not more and access.is_affine and result.op == "param"
 
 
 def _without_epilogue(builder: ProgramBuilder, whole: Step) -> tuple[Step, Step]:
@@ -115,12 +126,98 @@ def _scanned(builder: ProgramBuilder, left: Step, dim: Dim) -> tuple[Step, Step]
     return Step(first, left.operands, results), Step(rest, results, left.results)
 
 
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """A slot that is a copy of another one, of some `shape`, with constants around it.
+
+    The copy begins at these `offsets`.
+    """
+
+    source: int
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def within(self, access: Access, extents: Mapping[str, int]) -> Access | None:
+        """An access to the slot as one to its source; None if that is not enough.
+
+        Indices outside of the source are none of its elements, where the access is solved for them.
+        """
+        pairs = zip(access.index, self.offsets, strict=True)
+        index = [
+            replace(axis, offset=axis.offset - offset)
+            for axis, offset in pairs
+            if isinstance(axis, AffineIndex)
+        ]
+        moved = Access(access.buffer, tuple(index))
+        if len(index) < len(access.index):
+            return None
+        solved = solved_axes(moved, extents)
+        bounds = [axis.bounds(extents) for axis in index]
+        are_inside = [
+            n in solved or (low >= 0 and high < self.shape[n])
+            for n, (low, high) in enumerate(bounds)
+        ]
+        return moved if all(are_inside) else None
+
+
+def copies_with_margins(
+    parts: Sequence[Step], between: Collection[int], specs: Sequence[TensorSpec]
+) -> dict[int, Margins]:
+    """The slots `between` others that constants and then one copy of a slot are written to."""
+    writers: dict[int, list[Step]] = {}
+    for part in parts:
+        for slot in part.results:
+            writers.setdefault(slot, []).append(part)
+    found: dict[int, Margins] = {}
+    for slot in between:
+        copies = [part for part in writers.get(slot, ()) if part.operands]
+        margins = _margins(copies[0], specs) if len(copies) == 1 else None
+        if margins is not None:
+            found[slot] = margins
+    return found
+
+
+def _margins(part: Step, specs: Sequence[TensorSpec]) -> Margins | None:
+    """What a part copies to a place within its result; None where it does anything else."""
+    md_hom = part.md_hom
+    is_copy = (
+        len(part.operands) == len(part.results) == len(md_hom.out_view) == 1
+        and md_hom.epilogue is None
+        and all(isinstance(dim.combine, Concat) for dim in md_hom.dims)
+        and _is_identity(md_hom)
+        and md_hom.scalar.results[0].dtype == specs[part.operands[0]].dtype
+    )
+    if not is_copy:
+        return None
+    shape = specs[part.operands[0]].shape
+    [read], [written] = md_hom.inp_view, md_hom.out_view
+    if len(read.index) != len(written.index):
+        return None
+    offsets: list[int] = []
+    for source, target, extent in zip(read.index, written.index, shape, strict=True):
+        assert isinstance(source, AffineIndex) and isinstance(target, AffineIndex)
+        named = [dim for dim, c in source.coefficients if c]
+        is_whole = len(named) == 1 and source == AffineIndex.of(named[0])
+        if not is_whole or md_hom.extents[named[0]] != extent:
+            return None
+        if target != replace(source, offset=target.offset):
+            return None
+        offsets.append(target.offset)
+    return Margins(part.operands[0], tuple(offsets), shape)
+
+
 def adjoint(
-    builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
+    builder: ProgramBuilder,
+    part: Step,
+    given: Mapping[int, int],
+    wanted: Collection[int],
+    known: Collection[int] = (),
+    copies: Mapping[int, Margins] = MappingProxyType({}),
 ) -> list[tuple[int, int]]:
     """Pairs of a slot that a part reads, of those `wanted`, and a slot with a cotangent of it.
 
-    `given` are the cotangents of slots that it writes.
+    `given` are the cotangents of slots that it writes, `known` are slots that need not be computed
+    for it. What is read of `copies` with margins is read of their sources.
     """
     md_hom = part.md_hom
     if 0 in md_hom.extents.values():
@@ -129,7 +226,7 @@ def adjoint(
     if any(isinstance(dim.combine, PrefixSum) for dim in combined):
         return adjoint_scan(builder, part, given, wanted)
     if all(_is_sum(dim) for dim in combined):
-        return _of_sum(builder, part, given, wanted)
+        return _of_sum(builder, part, given, wanted, known, copies)
     return _of_choice(builder, part, given)
 
 
@@ -138,7 +235,12 @@ def _reads(part: Step) -> list[tuple[int, Access]]:
 
 
 def _of_sum(
-    builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
+    builder: ProgramBuilder,
+    part: Step,
+    given: Mapping[int, int],
+    wanted: Collection[int],
+    known: Collection[int],
+    copies: Mapping[int, Margins],
 ) -> list[tuple[int, int]]:
     md_hom = part.md_hom
     reads = _reads(part)
@@ -162,11 +264,51 @@ def _of_sum(
         key = reads[position]
         alike[key] = alike[key] + value if key in alike else value
     linear = tuple(range(count, len(reads)))
+    by_results = _by_results(builder, part, list(alike.values()), reads, known)
     pairs: list[tuple[int, int]] = []
-    for (slot, access), value in alike.items():
+    for (slot, access), value in zip(alike, by_results, strict=True):
+        copied = copies.get(slot)
+        within = copied and copied.within(access, md_hom.extents)
+        source, at = (copied.source, within) if copied and within else (slot, access)
         term = Term(md_hom.extents, value, tuple(reads), linear)
-        pairs.append((slot, transposed(builder, term, access, builder.specs[slot])))
+        pairs.append((source, transposed(builder, term, at, builder.specs[source])))
     return pairs
+
+
+def _by_results(
+    builder: ProgramBuilder,
+    part: Step,
+    values: Sequence[Expr],
+    reads: list[tuple[int, Access]],
+    known: Collection[int],
+) -> Sequence[Expr]:
+    """Derivatives by the results of a part, as that of `tanh` is, where nothing else is computed.
+
+    So the gradient of an epilogue asks for no sums again. The results are added to `reads`.
+    """
+    md_hom = part.md_hom
+
+    def computed(listed: Sequence[Expr]) -> bool:
+        return any(reads[n][0] not in known for value in listed for n in params_in(value))
+
+    if not computed(values):
+        return values
+    more, names = list[tuple[int, Access]](), dict[Expr, Expr]()
+    for access, result in zip(md_hom.out_view, md_hom.scalar.results, strict=True):
+        slot = part.results[access.buffer]
+        if slot not in known or builder.specs[slot].dtype != result.dtype:
+            continue
+        value = param(len(reads) + len(more), result.dtype)
+        more.append((slot, access))
+        names[result] = value
+        if result.op in _CHOICES:
+            for one, other in (result.args, result.args[::-1]):
+                compared = apply(_CHOICES[result.op], one, other)
+                if other.op == "const":
+                    names[compared] = apply(_CHOICES[result.op], value, other)
+    found = all_rewritten(values, lambda node: names.get(node, node))
+    reads += more
+    return values if computed(found) else found
 
 
 def _of_choice(

@@ -106,9 +106,13 @@ def _flat(*args: Expr) -> Parts:
 
 
 def _extremum(better: str) -> OfTwo:
-    """The better operand gets all; equal ones get half each."""
+    """The better operand gets all; equal ones get half each, and none what equals a constant."""
 
     def rule(a: Expr, b: Expr, y: Expr, g: Expr) -> Parts:
+        if b.op == "const":
+            return select(apply(better, a, b), g, 0), None
+        if a.op == "const":
+            return None, select(apply(better, b, a), g, 0)
         half = g * 0.5
         tied = equal(a, b)
         return (

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.errors import GradientError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.gradients.adjoint import adjoint, in_parts
+from mdtensor.translate.gradients.adjoint import adjoint, copies_with_margins, in_parts
 from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.program_builder import ProgramBuilder, dims_of, everywhere
 from mdtensor.translate.programs.step_dependences import are_apart
@@ -42,6 +42,8 @@ def pullback(
         builder.steps += in_parts(builder, step.on(slots))
     parts = tuple(builder.steps)
     _check_written_once(parts)
+    between = range(len(specs), len(builder.specs))
+    copies = copies_with_margins(parts, between, builder.specs)
     varying = _varying(parts, wanted)
     check_real([builder.specs[slot] for slot in varying])
     sums: dict[int, list[int]] = {}
@@ -53,7 +55,7 @@ def pullback(
             sums[slot] = [total]
         if not written or not varying.intersection(part.results):
             continue
-        for slot, cotangent in adjoint(builder, part, written, varying):
+        for slot, cotangent in adjoint(builder, part, written, varying, range(len(specs)), copies):
             sums.setdefault(slot, []).append(cotangent)
     found = [
         builder.sum(sums[slot]) if slot in sums else builder.zeros(builder.specs[slot])

@@ -128,8 +128,25 @@ def _longer(access: Access, extents: Mapping[str, int]) -> list[list[tuple[str, 
 
 
 def _is_distinct(access: Access, extents: Mapping[str, int]) -> bool:
-    """Whether no two points that differ in the dims of the access have the same index."""
-    return all(len(axis) <= 1 for axis in _longer(access, extents))
+    """Whether no two points that differ in the dims of the access have the same index.
+
+    As in 4i+r, where r is less than 4: the steps of each dim are longer than all shorter ones
+    reach together.
+    """
+    for axis in _longer(access, extents):
+        reach = 0
+        for dim, step in sorted(axis, key=lambda each: abs(each[1])):
+            if abs(step) <= reach:
+                return False
+            reach += abs(step) * (extents[dim] - 1)
+    return True
+
+
+def solved_axes(access: Access, extents: Mapping[str, int]) -> Collection[int]:
+    """The axes for whose dims `transposed` solves: of such, a spec may have some indices alone."""
+    if not access.is_affine or _is_distinct(access, extents):
+        return ()
+    return _pivots(access, extents) or ()
 
 
 def _function(builder: ProgramBuilder, term: Term, value: Expr, name: str) -> ScalarFunction:
