@@ -82,6 +82,10 @@ class AxisError(ShapeError, IndexError):
     """An axis that an array does not have; NumPy's error of this name has both classes."""
 
 
+class AlignmentError(MdtensorError, ValueError):
+    """Arrays with names of axes do not go together: their names or their coordinates differ."""
+
+
 class IndexingError(MdtensorError, IndexError):
     """An index that an array cannot be read at."""
 

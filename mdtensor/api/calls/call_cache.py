@@ -30,6 +30,7 @@ from mdtensor.api.arrays.torch_tensors import (
     stream_of_call,
     taken,
 )
+from mdtensor.api.arrays.xarray_arrays import is_of_xarray
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -55,6 +56,7 @@ SIZE = 4096  # calls that a front end's table holds
 _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
+_OF_XARRAY = "mdtensor.api.frameworks.xarray_calls"
 NO_TENSORS = object()  # what is given of a call without tensors of torch
 _NAMED = object()  # stands between positional and named arguments
 
@@ -136,18 +138,25 @@ def is_traced(argument: object) -> bool:
 def collection_of(argument: Any, depth: int = 2) -> str | None:
     """The module for calls on an argument that is a collection of arrays, or holds one.
 
-    Those are arrays of Dask and JAX, which are not imported for that, and sharded arrays.
+    Those are arrays of xarray, Dask and JAX, which are not imported for that, and sharded arrays.
     """
     kind = _type_of(argument)
     if kind is tuple or kind is list:  # which may hold itself
         is_short = depth and len(argument) <= _LONGEST
-        within = (collection_of(each, depth - 1) for each in argument) if is_short else ()
-        return next(filter(None, within), None)
+        return collection_among(argument, depth - 1) if is_short else None
+    if is_of_xarray(argument):
+        return _OF_XARRAY
     if hasattr(kind, "__dask_graph__"):
         return "mdtensor.api.dask.dask_calls"
     if is_jax_array(argument):
         return "mdtensor.api.frameworks.jax_calls"
     return getattr(kind, "__mdtensor_calls__", None)
+
+
+def collection_among(arguments: Sequence[Any], depth: int = 2) -> str | None:
+    """The module for calls on arguments: xarray's, whose arrays hold others', or the first."""
+    found = [module for each in arguments if (module := collection_of(each, depth))]
+    return _OF_XARRAY if _OF_XARRAY in found else next(iter(found), None)
 
 
 class NotPlainError(Exception):
@@ -315,10 +324,9 @@ def recalled(
                 call_trace.missed(None, known)
                 if (trace := tracer.get()) is not None:
                     return trace(whole, args, options)
-            for argument in (*args, *options.values()):
-                if module := collection_of(argument):
-                    calls = importlib.import_module(module)
-                    return calls.called(called, args, options, described)
+            if module := collection_among((*args, *options.values())):
+                calls = importlib.import_module(module)
+                return calls.called(called, args, options, described)
             result = device_scope.called_there(whole, args, options)
             return as_given(result, args, options) if invalidation.has_tensors else result
         if launch is not None and _active:

@@ -1,1 +1,1 @@
-"""Calls as operators of machine-learning frameworks: by a text, with gradients and batches."""
+"""Calls on arrays of frameworks: operators with gradients and batches; axes that have names."""

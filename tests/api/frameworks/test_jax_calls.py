@@ -123,3 +123,9 @@ def test_what_jax_cannot_follow_is_refused() -> None:
         mdt.softmax(jax.random.key(0))
     with pytest.raises(DTypeError, match="no kernels compute with"):
         jax.jit(mdt.softmax)(jax.random.key(0))
+
+
+def test_lazy_arrays_are_reshaped() -> None:
+    found = (mdt.lazy(normal(2, 3)).reshape(3, 2) * 2).evaluate()
+    assert isinstance(found, jax.Array)
+    assert found.shape == (3, 2)

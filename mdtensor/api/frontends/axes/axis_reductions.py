@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy import lazy
-from mdtensor.api.frontends.lazy.lazy_array import LazyArray, axes_of
+from mdtensor.api.frontends.lazy.lazy_array import Axis, LazyArray, axes_of
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import flag
-
-Axis = int | Sequence[int] | None
 
 
 @recalled
@@ -26,8 +23,9 @@ def sum(  # noqa: A001
 ) -> Array:
     """The sum of elements along axes, by default all, as `numpy.sum` adds them up.
 
-    `axis` is a number or several. Small integers are added up in 64 bits, or in the type `dtype`;
-    floats of 16 bits in float32. `keepdims` leaves the axes with extent 1.
+    `axis` is a number or several, or names of a DataArray's dims. Small integers are added up in
+    64 bits, or in the type `dtype`; floats of 16 bits in float32. `keepdims` leaves the axes with
+    extent 1.
 
     Raises AxisError (an IndexError too) for axes that are not there, DTypeError (a TypeError) for
     types without kernels; so do all functions along axes.
@@ -138,7 +136,7 @@ def std(
 
 @recalled
 def argmax(
-    a: Any, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False
+    a: Any, axis: int | str | None = None, out: Array | None = None, *, keepdims: bool = False
 ) -> Any:
     """The position of the first largest element along an axis, or in C order among all.
 
@@ -150,7 +148,7 @@ def argmax(
 
 @recalled
 def argmin(
-    a: Any, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False
+    a: Any, axis: int | str | None = None, out: Array | None = None, *, keepdims: bool = False
 ) -> Any:
     """The position of the first smallest element along an axis, or in C order among all.
 
@@ -160,7 +158,7 @@ def argmin(
     return _position("argmin", a, axis, out, flag("keepdims", keepdims))
 
 
-def _position(name: str, a: Any, axis: int | None, out: Array | None, keepdims: bool) -> Any:
+def _position(name: str, a: Any, axis: int | str | None, out: Array | None, keepdims: bool) -> Any:
     if isinstance(axis, tuple | list):
         raise DTypeError(f"{name} takes one axis, not {shown(axis)}", hint="None is all of them")
     array = as_array("a", a, array_module([a]))

@@ -16,7 +16,7 @@ from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 
 
 @recalled
-def cross_entropy(x: Any, labels: Any, axis: int = -1) -> Array:
+def cross_entropy(x: Any, labels: Any, axis: int | str = -1) -> Array:
     """The mean of `-log_softmax(x, axis)` at the labels, in nats, as torch's `cross_entropy`.
 
     `labels` are integers, one for each line of `x` along the axis of the classes, in the shape of

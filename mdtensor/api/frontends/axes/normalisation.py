@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ from mdtensor.api.arrays.ragged import Ragged
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.axes.ragged_softmax import ragged_softmax
 from mdtensor.api.frontends.lazy.lazy import lazy
-from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.api.frontends.lazy.lazy_array import Axis, LazyArray
 from mdtensor.errors import DTypeError
 from mdtensor.options import flag, real
 from mdtensor.specs import kind_of
-
-Axis = int | Sequence[int] | None
 
 
 @recalled
@@ -75,8 +72,8 @@ def logsumexp(
     total = np.exp(elements - shift).sum(axis, keepdims=True)
     value = (np.log(total) + shift).astype(dtype)
     if not flag("keepdims", keepdims):
-        value = np.squeeze(value, None if axis is None else axis)  # type: ignore[call-overload]
-    return value.evaluate(out)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+        value = np.squeeze(value, axis)  # type: ignore[call-overload]
+    return value.evaluate(out)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 @recalled
@@ -126,8 +123,8 @@ def rms_norm(
            [-1.,  1.]])
     """
     elements, dtype = _wide("rms_norm", x)
-    squares = np.square(elements).mean(axis, keepdims=True)
-    value = elements / np.sqrt(squares + real("eps", eps))
+    squares: Any = np.square(elements)
+    value = elements / np.sqrt(squares.mean(axis, keepdims=True) + real("eps", eps))
     value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     return value.astype(dtype).evaluate(out)
 

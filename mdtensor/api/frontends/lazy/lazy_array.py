@@ -21,6 +21,7 @@ from mdtensor.api.arrays.operands import (
     check_types,
 )
 from mdtensor.api.arrays.torch_tensors import is_tensor, spec_of_tensor
+from mdtensor.api.arrays.xarray_arrays import is_of_xarray, spec_of_xarray
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.calls.shape_families import Skeleton
@@ -42,7 +43,7 @@ _REAL_PART, _IMAGINARY_PART = attrgetter("real"), attrgetter("imag")
 _REAL = {"F": np.dtype("f4"), "D": np.dtype("f8")}  # of complex numbers
 _OF_PRODUCTS = frozenset(("casting", "dtype", "order"))  # options of ufuncs that are products
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
-Axis = int | Sequence[int] | None
+Axis = int | str | Sequence[int | str] | None  # by name in calls on DataArrays of xarray
 
 
 class LazyArray(NDArrayOperatorsMixin):
@@ -109,7 +110,7 @@ class LazyArray(NDArrayOperatorsMixin):
         """
         value, numbers = interning.in_order(self._value)
         arrays = [self._arrays[number] for number in numbers]
-        if any(map(is_tensor, arrays)) or any(map(is_jax_array, arrays)):
+        if any(map(_spec_maker_of, arrays)):
             return _of_others(value, *arrays, out=out)
 
         def build(specs: tuple[TensorSpec, ...]) -> Program:
@@ -351,8 +352,8 @@ def as_lazy(array: Any) -> LazyArray:
     if type(array) is np.ndarray and is_computed(array.dtype):
         return LazyArray(interning.of_array(array.shape, array.dtype), (array,))
     check_mask("the array", array)
-    if is_tensor(array) or is_jax_array(array):
-        made = (spec_of_tensor if is_tensor(array) else spec_of_jax)("the array", array)
+    if (spec_of := _spec_maker_of(array)) is not None:
+        made = spec_of("the array", array)
         check_types([made.dtype])
         return LazyArray(interning.of_array(made.shape, made.dtype), (array,))
     with at(elsewhere([array], {})):
@@ -361,11 +362,22 @@ def as_lazy(array: Any) -> LazyArray:
     return LazyArray(interning.of_array(tuple(held.shape), held.dtype), (held,))
 
 
+def _spec_maker_of(array: Any) -> Callable[[str, Any], TensorSpec] | None:
+    """What makes specs of arrays of torch, JAX or xarray, if an array is one of these."""
+    if type(array) is np.ndarray:
+        return None
+    if is_tensor(array):
+        return spec_of_tensor
+    if is_jax_array(array):
+        return spec_of_jax
+    return spec_of_xarray if is_of_xarray(array) else None
+
+
 def _evaluated(value: Fused, *arrays: Any, out: Any = None) -> Any:
     return LazyArray(value, arrays).evaluate(out)
 
 
-# The same for arrays of torch and JAX, in a call as others are.
+# The same for arrays of torch, JAX and xarray, in a call as others are.
 _of_others = recalled(_evaluated, lambda value: value, front_end="lazy")
 
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays.array_spec import spec
-from mdtensor.api.arrays.operands import array_module
+from mdtensor.api.arrays.operands import array_module, has_layout
 from mdtensor.api.calls import call_cache
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.lazy_array import (
@@ -310,8 +310,8 @@ def reshape(a: Any, shape: Any, order: Any = "C", *, copy: Any = None) -> LazyAr
     wanted = _wanted_shape(value, shape)
     if wanted == value.shape:
         return value
-    array = value.array
-    if array is not None and array.flags.c_contiguous and call_cache.tracer.get() is None:
+    array: Any = value.array
+    if has_layout(array) and array.flags.c_contiguous and call_cache.tracer.get() is None:
         return as_lazy(array.reshape(wanted))
     if not value.size:
         return _empty(value, wanted)

@@ -43,7 +43,7 @@ Derivative = Callable[..., Any]
 
 @recalled
 def sobel(
-    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+    input: Any, axis: int | str = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Array:
     """The difference along an axis, smoothed by 1, 2, 1 along the others; as scipy.ndimage.sobel.
 
@@ -57,7 +57,7 @@ def sobel(
 
 @recalled
 def prewitt(
-    input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+    input: Any, axis: int | str = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Array:
     """The difference along an axis, added up by threes along the others; as scipy.ndimage.prewitt.
 

@@ -89,7 +89,7 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     return chosen
 
 
-def axis_of(argument: Any, axis: int) -> tuple[int, ...]:
+def axis_of(argument: Any, axis: int | str) -> tuple[int, ...]:
     """One axis of an array, from 0 on."""
     return axes_of((axis,), array_of(argument).ndim)
 

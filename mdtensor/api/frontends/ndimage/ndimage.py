@@ -114,7 +114,7 @@ def convolve(
 def correlate1d(
     input: Any,
     weights: Any,
-    axis: int = -1,
+    axis: int | str = -1,
     output: Any = None,
     mode: str = "reflect",
     cval: Any = 0.0,
@@ -129,7 +129,7 @@ def correlate1d(
 def convolve1d(
     input: Any,
     weights: Any,
-    axis: int = -1,
+    axis: int | str = -1,
     output: Any = None,
     mode: str = "reflect",
     cval: Any = 0.0,
@@ -161,7 +161,7 @@ def gaussian_filter(
 def gaussian_filter1d(
     input: Any,
     sigma: float,
-    axis: int = -1,
+    axis: int | str = -1,
     order: int = 0,
     output: Any = None,
     mode: str = "reflect",
@@ -194,7 +194,7 @@ def uniform_filter(
 def uniform_filter1d(
     input: Any,
     size: int,
-    axis: int = -1,
+    axis: int | str = -1,
     output: Any = None,
     mode: str = "reflect",
     cval: Any = 0.0,
@@ -248,7 +248,7 @@ def maximum_filter(
 def minimum_filter1d(
     input: Any,
     size: int,
-    axis: int = -1,
+    axis: int | str = -1,
     output: Any = None,
     mode: str = "reflect",
     cval: Any = 0.0,
@@ -264,7 +264,7 @@ def minimum_filter1d(
 def maximum_filter1d(
     input: Any,
     size: int,
-    axis: int = -1,
+    axis: int | str = -1,
     output: Any = None,
     mode: str = "reflect",
     cval: Any = 0.0,

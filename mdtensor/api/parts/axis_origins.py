@@ -1,0 +1,118 @@
+"""Origins of axes: which axes of operands the axes of a computation's results run along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+
+from mdtensor.api.calls.computation import Computation
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+
+Axis = tuple[int, int]  # number of an array, and of one of its axes
+
+
+class Along(IntEnum):
+    """How an axis runs along another one; of two ways after each other, the lesser is both."""
+
+    STRIDED = 0  # in other steps, or backwards
+    WINDOWED = 1  # step by step, past elements beside each other, or clamped at a border
+    SAME = 2  # step by step: its index is one dim
+
+
+Origins = Mapping[Axis, Along]
+_Found = dict[Axis, Along]
+
+
+def origins_of_results(
+    computation: Computation, operands: Sequence[Sequence[Origins]]
+) -> tuple[list[list[Origins]], list[frozenset[Axis]]]:
+    """For each axis of each result its origins, and the sets of axes that have one index.
+
+    `operands` has the origins of each operand's axes. They go from an axis to the dims in its
+    index, and from these to the axes of outputs that have them, step by step.
+
+    >>> from mdtensor.api.calls.computation import single
+    >>> from mdtensor.specs import TensorSpec
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+    >>> product = md_hom_from_einsum("ij,jk->ik", [TensorSpec.of((4, 6)), TensorSpec.of((6, 2))])
+    >>> [[rows, columns]], shared = origins_of_results(single(product), [own(0, 2), own(1, 2)])
+    >>> [*rows], [*columns], sorted(max(shared, key=len))
+    ([(0, 0)], [(1, 1)], [(0, 1), (1, 0)])
+    """
+    slots: dict[int, Sequence[Origins]] = dict(enumerate(operands))
+    written: dict[int, list[_Found]] = {}
+    found: list[_Found] = []
+    for step in computation.steps:
+        md_hom = step.md_hom
+        between = () if md_hom.epilogue is None else md_hom.epilogue.view
+        reads = [
+            (access, slots[step.operands[access.buffer]])
+            for access in (*md_hom.inp_view, *between)
+            if step.operands[access.buffer] in slots
+        ]
+        of_dims: dict[str, _Found] = {dim.name: {} for dim in md_hom.dims}
+        for access, axes in reads:
+            for index, origins in zip(access.index, axes, strict=True):
+                for dim, along in _dims_along(index):
+                    _add(of_dims[dim], origins, along)
+        found += of_dims.values()
+        for access in md_hom.out_view:
+            slot = step.results[access.buffer]
+            axes = slots[slot] = written.setdefault(slot, [{} for _ in access.index])
+            for index, of_axis in zip(access.index, written[slot], strict=True):
+                for dim, along in _dims_along(index):
+                    _add(of_axis, of_dims[dim], along)
+            _add_single(md_hom, access, reads, written[slot])
+    found += [of_axis for axes in written.values() for of_axis in axes]
+    results = range(computation.operands, computation.operands + len(computation.results))
+    shared = [frozenset(with_same_index(each)) for each in found]
+    return [list(slots[n]) for n in results], [axes for axes in shared if len(axes) > 1]
+
+
+def _add_single(
+    md_hom: MDHom,
+    written: Access,
+    reads: Sequence[tuple[Access, Sequence[Origins]]],
+    axes: Sequence[_Found],
+) -> None:
+    """Adds the origins of axes whose one index no input has: where arrays broadcast, it is 0 there.
+
+    They are the axes of inputs at the same place, counted from the last one.
+    """
+    read = {dim for access, _ in reads for dim in access.dims}
+    extents = md_hom.extents
+    for place, (index, of_axis) in enumerate(zip(written.index, axes, strict=True)):
+        if any(dim in read or extents[dim] > 1 for dim in index.dims):
+            continue
+        for access, origins in reads:
+            at = place + len(access.index) - len(written.index)
+            if at >= 0 and not {*access.index[at].dims} & {*written.dims}:
+                is_single = md_hom.inputs[access.buffer].spec.shape[at] == 1
+                _add(of_axis, origins[at], Along.SAME if is_single else Along.STRIDED)
+
+
+def with_same_index(origins: Origins) -> list[Axis]:
+    """The axes that have the same index."""
+    return [axis for axis, along in origins.items() if along == Along.SAME]
+
+
+def own(number: int, ndim: int) -> list[Origins]:
+    """The origins of the axes of an array with this number: themselves."""
+    return [{(number, axis): Along.SAME} for axis in range(ndim)]
+
+
+def _dims_along(index: AffineIndex | ComputedIndex) -> Iterator[tuple[str, Along]]:
+    """The dims in an index, and how it runs along them; none where elements are in it."""
+    if isinstance(index, ComputedIndex):
+        yield from ((dim, Along.WINDOWED) for dim in index.dims if not index.elements)
+        return
+    forward = Along.SAME if len(index.dims) == 1 else Along.WINDOWED
+    for dim, step in index.coefficients:
+        if step:
+            yield dim, forward if step == 1 else Along.STRIDED
+
+
+def _add(origins: _Found, others: Origins, along: Along) -> None:
+    for axis, before in others.items():
+        origins[axis] = max(origins.get(axis, Along.STRIDED), min(before, along))
