@@ -17,7 +17,6 @@ import numpy as np
 
 from mdtensor.api.arrays.xarray_arrays import is_of_xarray, spec_of_xarray
 from mdtensor.api.calls.call_cache import Described, NotPlainError, collection_of
-from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy
 from mdtensor.api.parts.axis_origins import (
     Along,
@@ -31,6 +30,7 @@ from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import AlignmentError, ArgumentError, AxisError, DTypeError
+from mdtensor.translate.md_hom_program import Program
 
 DataArray = Any
 
@@ -178,7 +178,7 @@ class _OriginsCall(ForeignCall):
     def constant(self, array: Any) -> list[Origins]:
         return [{} for _ in array.shape]
 
-    def computed(self, planned: Computation, operands: Sequence[Any]) -> Sequence[Any]:
+    def computed(self, planned: Program, operands: Sequence[Any]) -> Sequence[Any]:
         results, shared = origins_of_results(planned, [*map(self._origins, operands)])
         self._shared.update(shared)
         return results

@@ -1,12 +1,12 @@
-"""Origins of axes: which axes of operands the axes of a computation's results run along."""
+"""Origins of axes: which axes of operands the axes of a program's results run along."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
-from mdtensor.api.calls.computation import Computation
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
 
 Axis = tuple[int, int]  # number of an array, and of one of its axes
@@ -25,25 +25,24 @@ _Found = dict[Axis, Along]
 
 
 def origins_of_results(
-    computation: Computation, operands: Sequence[Sequence[Origins]]
+    program: Program, operands: Sequence[Sequence[Origins]]
 ) -> tuple[list[list[Origins]], list[frozenset[Axis]]]:
     """For each axis of each result its origins, and the sets of axes that have one index.
 
     `operands` has the origins of each operand's axes. They go from an axis to the dims in its
     index, and from these to the axes of outputs that have them, step by step.
 
-    >>> from mdtensor.api.calls.computation import single
     >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
     >>> product = md_hom_from_einsum("ij,jk->ik", [TensorSpec.of((4, 6)), TensorSpec.of((6, 2))])
-    >>> [[rows, columns]], shared = origins_of_results(single(product), [own(0, 2), own(1, 2)])
+    >>> [[rows, columns]], shared = origins_of_results(Program.of(product), [own(0, 2), own(1, 2)])
     >>> [*rows], [*columns], sorted(max(shared, key=len))
     ([(0, 0)], [(1, 1)], [(0, 1), (1, 0)])
     """
     slots: dict[int, Sequence[Origins]] = dict(enumerate(operands))
     written: dict[int, list[_Found]] = {}
     found: list[_Found] = []
-    for step in computation.steps:
+    for step in program.steps:
         md_hom = step.md_hom
         between = () if md_hom.epilogue is None else md_hom.epilogue.view
         reads = [
@@ -65,9 +64,10 @@ def origins_of_results(
                     _add(of_axis, of_dims[dim], along)
             _add_single(md_hom, access, reads, written[slot])
     found += [of_axis for axes in written.values() for of_axis in axes]
-    results = range(computation.operands, computation.operands + len(computation.results))
     shared = [frozenset(with_same_index(each)) for each in found]
-    return [list(slots[n]) for n in results], [axes for axes in shared if len(axes) > 1]
+    return [list(slots[n]) for n in program.result_slots], [
+        axes for axes in shared if len(axes) > 1
+    ]
 
 
 def _add_single(
