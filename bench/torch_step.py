@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.machine import commit, now, processor, tell
 
-BATCH, TURNS, STEPS, WARM_STEPS = 64, 15, 5, 60
+BATCH, TURNS, STEPS, BEFORE, WARM_STEPS = 64, 9, 50, 20, 60
 MOST_WRONG = 1e-4
 
 
@@ -60,10 +60,12 @@ def by_torch(functional: Any, p: dict[str, Any], images: Any, labels: Any) -> An
 
 
 def timed(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of a step, by turns."""
+    """Milliseconds of a step among others, by turns."""
     medians: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(TURNS):
         for name, way in ways.items():
+            for _ in range(BEFORE):
+                way()
             begin = time.perf_counter()
             for _ in range(STEPS):
                 way()

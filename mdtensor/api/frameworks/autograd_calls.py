@@ -7,7 +7,6 @@ The front end gets placeholders of NumPy, and each of its computations is a call
 from __future__ import annotations
 
 import importlib
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -33,9 +32,11 @@ from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Tensor = Any
+# A function of arrays that may raise, and which of the tensors they are.
+Check = tuple[Callable[..., object], tuple[int, ...]]
 
-# Of calls that are one computation of their tensors: it, and which of the tensors it takes.
-_known = Bounded[Hashable, tuple[Held, tuple[int, ...]]](call_cache.SIZE)
+# Of calls that are a program of their tensors: it, and what looks at the tensors before.
+_known = Bounded[Hashable, tuple[Held, tuple[Check, ...]]](call_cache.SIZE)
 # What stands in graphs that torch traced, which nobody tells when they go.
 _in_graphs: dict[str, Held] = {}
 
@@ -86,12 +87,16 @@ def _called(
             parts, arrays = described(told, named)
             key = None if arrays else (function, parts, *map(_layout, tensors))
     if key is not None and (known := _known.get(key)) is not None:
-        held, order = known
-        return _returned(_run(held, [tensors[number] for number in order]))
+        held, checks = known
+        for check, numbers in checks if all(map(_is_in_memory, tensors)) else ():
+            check(*[_elements_of(tensors[number]) for number in numbers])
+        return _returned(_run(held, tensors))
     call = _TensorCall(function)
     returned = call.run(function, args, options)
-    if key is not None and (found := call.only(tensors, returned)) is not None:
-        _known.keep(key, found)
+    link, held = call.link, call.held
+    is_all = link is not None and not link.constants and len(tensors) == len(call.arrays)
+    if key is not None and is_all and link and held:
+        _known.keep(key, (held, link.checks))
     return returned
 
 
@@ -102,6 +107,9 @@ def _told(argument: Any, tensors: list[Tensor]) -> Any:
         return type(argument)([_told(each, tensors) for each in several])
     if not is_tensor(argument):
         return argument
+    for number, other in enumerate(tensors):
+        if other is argument:
+            return _Tensor, number
     tensors.append(argument)
     return _Tensor
 
@@ -120,50 +128,45 @@ def _returned(results: Sequence[Tensor]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def _is_in_memory(tensor: Tensor) -> bool:
+    return bool(tensor.is_cpu) and not is_wrapped(tensor)
+
+
+def _elements_of(tensor: Tensor) -> np.ndarray:
+    return memory_of(tensor.detach().resolve_conj().resolve_neg())
+
+
 class _TensorCall(ForeignCall):
-    """A call whose computations become calls of torch's operator."""
+    """A call whose programs become calls of torch's operator; `held` has the last one."""
+
+    joins = True
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self._name = getattr(function, "__name__", "the function")
-        self._tensors: list[Tensor] = []
-        self._runs: list[tuple[Held, Sequence[Tensor], Sequence[Tensor]]] = []
-
-    def only(self, tensors: Sequence[Tensor], returned: Any) -> tuple[Held, tuple[int, ...]] | None:
-        """The computation that the call was, and which of the tensors it took; None for others."""
-        if len(self._runs) != 1:
-            return None
-        [(held, operands, results)] = self._runs
-        places = {id(tensor): number for number, tensor in enumerate(tensors)}
-        order = [places.get(id(operand), -1) for operand in operands]
-        given = as_tuple(returned)
-        is_all = len(given) == len(results) and all(map(operator.is_, given, results))
-        return (held, tuple(order)) if is_all and -1 not in order else None
+        self.held: Held | None = None
 
     def is_foreign(self, argument: Any) -> bool:
         return is_tensor(argument)
 
     def placeholder(self, array: Tensor) -> np.ndarray:
-        self._tensors.append(array)
         spec = spec_of_tensor("a tensor", array)
-        if not array.is_cpu or is_wrapped(array):
+        if not _is_in_memory(array):
             return self.placeholders.stands(reserved(spec), array)
         # Of elements that a front end looks at, such as weights of filters, there is no gradient,
         # but they are there.
-        place = memory_of(array.detach().resolve_conj().resolve_neg())
+        place = _elements_of(array)
         if place_of(place) in self.placeholders.arrays:
             place = place.copy(order="K")
         return self.placeholders.stands(place, array)
 
     def constant(self, array: np.ndarray) -> Tensor:
         torch = importlib.import_module("torch")
-        return torch.from_numpy(array.copy()).to(self._tensors[0].device)
+        return torch.from_numpy(array.copy()).to(self.arrays[0].device)
 
     def computed(self, planned: Program, operands: Sequence[Tensor]) -> Sequence[Tensor]:
-        held = held_as_text(planned)
-        results = _run(held, operands)
-        self._runs.append((held, operands, results))
-        return results
+        self.held = held = held_as_text(planned)
+        return _run(held, operands)
 
     def refused(self) -> GradientError:
         return GradientError(

@@ -46,19 +46,17 @@ class Held:
 
 
 _held: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
-# By the identities of computations, which are the front ends' as long as these call them.
-_holders = Bounded[int, Held](_MOST)
+_holders = Bounded[Program, Held](_MOST)
 _computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Program](_MOST)
 # Whether gradients by some operands look at the results of calls, which torch asks at every call.
 _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
 
 
 def held_as_text(program: Program) -> Held:
-    """What gives a computation a text; the same one for calls that follow each other."""
-    found = _holders.get(id(program))
+    """What gives a program a text; equal ones have the same as long as they are kept."""
+    found = _holders.get(program)
     if found is None:
-        found = Held(program)
-        _holders.keep(id(program), found)
+        _holders.keep(program, found := Held(program))
     return found
 
 

@@ -238,12 +238,22 @@ def reduction_key(reduction: Reduction) -> Hashable:
     )
 
 
-def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:
-    """What a front end makes of a reduction."""
-    return _called(_Call(reduction), operands, out)
+def reduced(
+    reduction: Reduction,
+    operands: Sequence[object],
+    out: Arrays | None,
+    check: Callable[..., object] | None = None,
+) -> Any:
+    """What a front end makes of a reduction; dense operands are given to a `check` first."""
+    return _called(_Call(reduction), operands, out, check)
 
 
-def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
+def _called(
+    asked: _Call,
+    operands: Sequence[object],
+    out: Arrays | None,
+    check: Callable[..., object] | None = None,
+) -> Any:
     _check_options(asked.reduction)
     if (batches := ragged_operands(operands)) is not None:
         return _on_ragged(asked, batches, out)
@@ -253,7 +263,7 @@ def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any
         return call_on_stored(asked.key, stored, asked.program, out)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
-        return call(asked.key, operands, asked.program, out)
+        return call(asked.key, operands, asked.program, out, check=check)
     asked = replace(asked, reduction=split.reduction)
     return split.joined(call(asked.key, split.operands, asked.program, split.out))
 

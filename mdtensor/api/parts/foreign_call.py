@@ -9,10 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.arrays.operands import spec_of
 from mdtensor.api.calls.program_calls import Request
-from mdtensor.api.parts.placeholders import Placeholders, planned_by
-from mdtensor.errors import MdtensorError
+from mdtensor.api.parts.linked_calls import LinkedCalls, Planned, linked
+from mdtensor.api.parts.placeholders import Placeholders, place_of, planned_by
+from mdtensor.errors import MdtensorError, TranslationError
 from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
 
@@ -20,12 +23,21 @@ _DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 
 
 class ForeignCall(ABC):
-    """One call: the front end gets placeholders, the library each computation and its arrays."""
+    """One call: the front end gets placeholders, the library its programs and their arrays.
+
+    A library that `joins` gets all programs as one, where they read nothing but arguments,
+    constants and what the earlier ones gave; `link` is then how they are linked.
+    """
+
+    joins = False
 
     def __init__(self) -> None:
         self.placeholders = Placeholders()
-        self._given: dict[int, np.ndarray] = {}
+        self.arrays: list[Array] = []
+        self.link: LinkedCalls | None = None
+        self._places: list[np.ndarray] = []
         self._read = set[int]()
+        self._seen: list[Planned] = []
         self._around = contextvars.copy_context()
 
     @abstractmethod
@@ -58,8 +70,13 @@ class ForeignCall(ABC):
         given = [self._stand_in(argument) for argument in args]
         named = {name: self._stand_in(argument) for name, argument in options.items()}
         returned = planned_by(self._plan, function, *given, **named)
-        if not self._given.keys() <= self._read:
+        if not self._read.issuperset(map(id, self.arrays)):
             raise self.refused()
+        if not (self.joins and self._computed_at_once(returned)):
+            for each in self._seen:
+                operands = list(map(self._operand, each.request.operands))
+                results = self._around.run(self.computed, each.request.program, operands)
+                self._note(each.returned, results)
         return self._returned(returned)
 
     def _stand_in(self, argument: Any, depth: int = _DEEPEST) -> Any:
@@ -68,22 +85,43 @@ class ForeignCall(ABC):
             return type(argument)([self._stand_in(each, depth - 1) for each in several])
         if not self.is_foreign(argument):
             return argument
+        for array, place in zip(self.arrays, self._places, strict=True):
+            if array is argument:
+                return place
         place = self.placeholder(argument)
-        self._given[id(argument)] = place
+        self.arrays.append(argument)
+        self._places.append(place)
         return place
 
     def _plan(self, request: Request) -> Any:
-        """Has the library run a program; gives placeholders for its results."""
+        """Notes what the library is to run; gives placeholders for its results."""
         if request.out is not None:  # an array of the library that would be written
             raise self.refused()
-        given = list(map(self._operand, request.operands))
-        self._read.update(map(id, given))
-        results = self._around.run(self.computed, request.program, given)
-        places = [
-            self.placeholders.of(spec, result)
-            for spec, result in zip(request.program.results, results, strict=True)
-        ]
-        return places[0] if len(places) == 1 else tuple(places)
+        for operand in map(np.asarray, request.operands):
+            found = self.placeholders.array_of(operand)
+            if found is None and self.placeholders.has_part(operand):
+                raise self.refused()
+            self._read.add(id(found))
+        places = tuple(map(self.placeholders.of, request.program.results))
+        self._seen.append(Planned(request, places))
+        return places[0] if len(places) == 1 else places
+
+    def _computed_at_once(self, returned: Any) -> bool:
+        """Has the library run all programs as one; whether they are."""
+        wanted = as_tuple(returned)
+        try:
+            link = linked(self._seen, self._places, wanted)
+            program = link.program([spec_of(place) for place in self._places], np)
+        except TranslationError:
+            return False
+        arrays = [*self.arrays, *map(self.constant, link.constants)]
+        self._note(wanted, self._around.run(self.computed, program, arrays))
+        self.link = link
+        return True
+
+    def _note(self, places: Sequence[np.ndarray], results: Sequence[Array]) -> None:
+        for place, result in zip(places, results, strict=True):
+            self.placeholders.arrays[place_of(place)] = result
 
     def _operand(self, operand: Any) -> Array:
         array = np.asarray(operand)

@@ -17,9 +17,9 @@ from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.program_calls import Request, ready_for, suited
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
+from mdtensor.api.parts.linked_calls import LinkedCalls, Planned, linked
 from mdtensor.api.parts.placeholders import reserved
 from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
-from mdtensor.api.plans.linked_calls import LinkedCalls, Planned, linked
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
 from mdtensor.dataclass import dataclass

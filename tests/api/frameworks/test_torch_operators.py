@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks import call_text
+from mdtensor.api.frameworks import autograd_calls, call_text, torch_operators
 from mdtensor.errors import DeviceError, DTypeError, GradientError, IndexingError, ShapeError
 from tests import children
 
@@ -298,3 +298,44 @@ def test_arrays_may_stand_beside_tensors() -> None:
 @pytest.mark.process
 def test_the_checks_of_torch() -> None:
     assert "0 failed" in children.run("-m", "bench.torch_ops", "--quick").out
+
+
+def test_which_tensors_are_the_same_one_counts() -> None:
+    x, y = torch.arange(3.0, requires_grad=True), torch.ones(3, requires_grad=True)
+    for a, b in ((x, x), (x, y), (y, x), (y, y), (x, x)):
+        assert mdt.einsum("i,i->", a, b).item() == (a * b).sum().item()
+    pair = mdt.einsum("i,i->", x, x)
+    np.testing.assert_array_equal(torch.autograd.grad(pair, x)[0], [0.0, 2.0, 4.0])
+
+
+def test_a_call_of_several_programs_is_one_operator_and_known_by_its_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([0, 4, 2, -1, 3, 3])
+    ran: list[str] = []
+    call = torch_operators.call
+    monkeypatch.setattr(
+        torch_operators, "call", lambda text, given: (ran.append(text), call(text, given))[1]
+    )
+    loss = mdt.cross_entropy(scores, labels)
+    assert len(ran) == 1
+    functional = torch.nn.functional
+    wanted = functional.cross_entropy(scores, labels % 5)
+    np.testing.assert_allclose(loss.item(), wanted.item(), rtol=1e-12)
+    found, due = (torch.autograd.grad(each, scores)[0] for each in (loss, wanted))
+    np.testing.assert_allclose(found, due, rtol=1e-10, atol=1e-12)
+    del ran[:]
+
+    def made(*_: Any) -> Any:
+        raise AssertionError("the front end is made anew")
+
+    monkeypatch.setattr(autograd_calls, "_TensorCall", made)
+    other = torch.tensor([1, 1, 1, 0, 0, 0])
+    again = mdt.cross_entropy(scores, other)
+    np.testing.assert_allclose(
+        again.item(), torch.nn.functional.cross_entropy(scores, other).item()
+    )
+    with pytest.raises(IndexingError, match="label 5, where there are 5 classes"):
+        mdt.cross_entropy(scores, other + 4)
+    assert len(ran) == 1

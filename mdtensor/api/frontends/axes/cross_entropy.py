@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.axes.normalisation import logsumexp
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
-from mdtensor.api.frontends.reduce import reduce
+from mdtensor.api.frontends.reduce import reduced
 from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 
 @recalled
@@ -43,13 +45,17 @@ def cross_entropy(x: Any, labels: Any, axis: int | str = -1) -> Array:
             f"labels have shape {labels.shape}, where x has shape {scores.shape}",
             hint=f"a label for each line along axis {axis}: {tuple(lines)}",
         )
-    if module is np and labels.size:
-        for label in (labels.min(), labels.max()):
-            if not -count <= label < count:
-                raise IndexingError(f"label {shown(int(label))}, where there are {count} classes")
     dims = [f"d{n}" for n in range(len(lines))]
     places = [*dims[:classes], "@1", *dims[classes:]]
     text = f"{' '.join(places)}, {' '.join(dims)} -> {' '.join(dims)}"
     total: Any = logsumexp(scores, classes)
-    picked: Any = reduce(text, scores, labels)
+    picked: Any = reduced(Reduction(text), (scores, labels), None, partial(_check, count))
     return (lazy(total) - lazy(picked)).mean().evaluate()
+
+
+def _check(count: int, _: Array, labels: Array) -> None:
+    """Raises IndexingError for a label that is no class."""
+    if isinstance(labels, np.ndarray) and labels.size:
+        for label in (labels.min(), labels.max()):
+            if not -count <= label < count:
+                raise IndexingError(f"label {shown(int(label))}, where there are {count} classes")
