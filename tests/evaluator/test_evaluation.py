@@ -78,9 +78,9 @@ def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long
 
     assert seconds("ij,jk->ik", (64, 64), (64, 64)) < 1e-3
     assert seconds("ij,jk->ik", (4096, 4096), (4096, 4096)) > 1
-    assert seconds("ij->ij", (10000, 10000)) > 0.05
+    assert seconds("ij->ij", (10000, 10000)) > 0.04
     # Long sums of products are cut, sums of elements are not.
-    assert seconds("i,i->", (40_000_000,), (40_000_000,)) > evaluated.COMPILING
+    assert seconds("i,i->", (60_000_000,), (60_000_000,)) > evaluated.COMPILING
     assert seconds("ij->i", (1000, 50_000)) < evaluated.COMPILING
 
 
@@ -118,8 +118,8 @@ ADD, LOG_ADD = (named(name, ["f4"]) for name in ("add", "logaddexp"))
     ("text", "shape", "combine"),
     [
         ("ij->ij", (1 << 10, 1 << 13), PrefixSum(ADD)),
-        ("ij->i", (1 << 10, 1 << 11), Pointwise(LOG_ADD)),
-        ("ij->i", (1 << 21, 18), Pointwise(ADD)),
+        ("ij->i", (1 << 10, 1 << 12), Pointwise(LOG_ADD)),
+        ("ij->i", (1 << 21, 20), Pointwise(ADD)),
     ],
     ids=["elements in turn", "long functions", "short lines"],
 )

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 from mdtensor.api.engine.launch_counter import Repeated
 from mdtensor.dataclass import dataclass
+from mdtensor.translate.graphs import in_order
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.operations import LONG_FUNCTIONS
 
 if TYPE_CHECKING:
     from mdtensor.backends.protocol import Program
 
 VARIABLE = "MDTENSOR_TIER0"
-# Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least.
-COMPILING = 0.06
+# Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least, and
+# longer for each function that takes many instructions.
+COMPILING, FUNCTION = 0.06, 0.03
 # And what loading takes that an earlier process kept, on a device that is open.
 LOADING = 0.01
 
@@ -51,7 +54,8 @@ def evaluated(
 
     evaluation = Evaluation(md_hom)
     seconds = evaluation.seconds
-    if seconds > COMPILING or (seconds > LOADING and is_kept()):
+    functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
+    if seconds > COMPILING + FUNCTION * len(functions) or (seconds > LOADING and is_kept()):
         return None
     again = partial(ask, worth=seconds)
     return Evaluated(md_hom, Repeated(evaluation, again, launches or itertools.count(1)))

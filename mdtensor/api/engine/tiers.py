@@ -33,17 +33,21 @@ from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import keep_over_forks
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.work import instructions_of_point
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.stage_timer import stage
 from mdtensor.translate.md_hom import MDHom
 
 MOST_CHOICES = 4096
-# Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes five
-# to thirty times as long until the background has compiled it again, costs more than haste saves.
-WORTH_NO_HASTE = 1.5e-3
+# Seconds that a call is expected to take, for each character of a kernel's text and instruction of
+# a point, from which haste costs more than it saves: compiled with optimisation, a text takes three
+# times as long, and the kernel a fifth to a thirtieth, until the background has compiled it again.
+# Values go by the stack from one step of a loop to the next, which long steps feel less.
+WORTH_NO_HASTE = 5e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Tiers:
                     continue
                 try:
                     source = source_of(structure.general, variant, self.target)
-                    if waits and self.device.hurries and seconds < WORTH_NO_HASTE:
+                    if waits and self.device.hurries and _saves_by_haste(source, problem, seconds):
                         source = replace(source, hasty=not self._here.is_kept(source))
                     structure.add(variant, general_kernel(source, compiler))
                     self._keep(structure, variant, seconds)
@@ -213,7 +217,10 @@ class Tiers:
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
         """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
-        if seconds >= WORTH_NO_HASTE and compile_thoroughly(structure, variant, self._here):
+        source, _ = structure.variants[variant]
+        if _saves_by_haste(source, structure.general, seconds):
+            return
+        if compile_thoroughly(structure, variant, self._here):
             self._keep(structure, variant, seconds)
 
     def make_up_for_haste(self, structure: Structures, seconds: float) -> None:
@@ -222,6 +229,12 @@ class Tiers:
             if compile_thoroughly(structure, variant, self.apart):
                 self._keep(structure, variant, seconds)
                 self.tell()
+
+
+def _saves_by_haste(source: KernelSource, problem: Problem, seconds: float) -> bool:
+    """Whether a call of so many seconds is done sooner by a kernel that is compiled in haste."""
+    instructions = instructions_of_point(problem.scalar, problem.operator)
+    return seconds < WORTH_NO_HASTE * len(source.text) * instructions
 
 
 def _height(reached: Choice | Made | None) -> int:
