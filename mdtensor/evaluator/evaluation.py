@@ -9,7 +9,6 @@ Results differ from those of kernels by rounding.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,18 +16,29 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.lib.introspect import opt_func_info
 
 from mdtensor.dataclass import dataclass
 from mdtensor.evaluator.array_views import ArrayView, Range, array_view, cut, gathered, loaded
 from mdtensor.evaluator.batched_matmul import batched_matmul_of, held
+from mdtensor.evaluator.operation_costs import (
+    BY_BLAS,
+    CALL,
+    COPIED,
+    IN_TURN,
+    LINE,
+    SIMPLE,
+    WITHOUT_BLAS,
+    seconds_of,
+    seconds_of_node,
+    seconds_to_convert,
+)
 from mdtensor.forks import cached_property
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.graphs import in_order
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.operations import LONG_FUNCTIONS, OPERATIONS
+from mdtensor.translate.operations import OPERATIONS
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.trees import evaluated
 from mdtensor.translate.views import Access
@@ -40,28 +50,8 @@ BYTES, ELEMENTS = 1 << 18, 1 << 18
 RUN = 1 << 9
 # What a product of matrices adds up at most, whose accumulators take one term after the other.
 TERMS = 1 << 14
-# Seconds of a function of NumPy on one element: of arithmetic; of one that takes many instructions;
-# of one with SIMD loops for float32, and for float64 as well where these are AVX-512's; of a call.
-SIMPLE, LONG, BY_SIMD, CALL = 0.45e-9, 12e-9, 1.5e-9, 5e-6
-WITH_SIMD = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
-WITHOUT_AVX512 = ("acos", "acosh", "asin", "atanh", "cos", "sin")
-OTHERS: Mapping[str, float] = {
-    "select": 4e-9,
-    "floordiv": 18e-9,
-    "fmod": 12e-9,
-    "hypot": 9e-9,
-    "mod": 9e-9,
-    "logaddexp": 20e-9,
-    "erf": 110e-9,
-    "erfc": 110e-9,
-}
 # Elements of lines that `reduce` combines place after place, and not line after line.
 SHORT = 16
-# Of `accumulate`, where an element waits for the one before; of `reduce` on each line of elements
-# along the innermost axis; of the copy of a window, and of the conversion of a float of 16 bits.
-IN_TURN, LINE, COPIED = 8e-9, 30e-9, 4e-9
-# Seconds of a multiplication and addition in `matmul`, where BLAS has one for the type.
-BY_BLAS, WITHOUT_BLAS = 0.1e-9, 2e-9
 Arrays = Sequence[np.ndarray]
 Values = list[np.ndarray]
 
@@ -100,9 +90,9 @@ class Combination:
         )
 
     def seconds(self, shape: Sequence[int]) -> float:
-        """About what it takes on values of a shape."""
+        """Estimates what it takes on values of a shape."""
         points = math.prod(shape)
-        each = sum([_each(node) for node in in_order(self.operator.results) if node.args])
+        each = sum([seconds_of_node(node) for node in in_order(self.operator.results) if node.args])
         if self.ufuncs is None:
             return 2 * points * each
         if self.stays:
@@ -341,13 +331,13 @@ class Evaluation:
             for view, access in zip(self._reads, self._md_hom.inp_view, strict=True):
                 if view is not None:
                     each = COPIED if view.repeats else SIMPLE
-                    each += _converting(self._md_hom.inputs[access.buffer].spec.dtype)
+                    each += seconds_to_convert(self._md_hom.inputs[access.buffer].spec.dtype)
                     seconds += math.prod(view.extents) * each
             calls = 4 * views
         else:
             extents = {dim.name: dim.extent for dim in dims}
             results = self._md_hom.scalar.results
-            seconds = _seconds(results, [a.dims for a in self._md_hom.inp_view], extents)
+            seconds = seconds_of(results, [a.dims for a in self._md_hom.inp_view], extents)
             calls = views + len(in_order(results))
             for combination in self._combinations:
                 seconds += combination.seconds([dim.extent for dim in dims])
@@ -358,7 +348,7 @@ class Evaluation:
             extents = {dim.name: dim.extent for dim in self._kept}
             names = tuple(extents)
             given = [names] * len(function.params)
-            seconds += _seconds(function.results, given, extents)
+            seconds += seconds_of(function.results, given, extents)
         pieces, part = 1, self._whole
         while halves := self._kept_halves(part):
             pieces, part = 2 * pieces, halves[-1]
@@ -366,7 +356,7 @@ class Evaluation:
             pieces *= -(-math.prod([dims[axis].extent for axis in self._matmul.inner]) // TERMS)
         elif not self._is_in_place:
             pieces = max(pieces, points // self._points)
-        written = sum([_converting(output.spec.dtype) for output in self._md_hom.outputs])
+        written = sum([seconds_to_convert(output.spec.dtype) for output in self._md_hom.outputs])
         return seconds + kept * (SIMPLE + written) + pieces * calls * CALL
 
 
@@ -417,46 +407,3 @@ def ufuncs_of(operator: Operator) -> tuple[np.ufunc, ...] | None:
             return None
         found.append(function)
     return tuple(found)
-
-
-def _seconds(
-    results: Sequence[Expr], given: Sequence[Sequence[str]], extents: Mapping[str, int]
-) -> float:
-    """What NumPy's functions of an expression take, about."""
-    dims: dict[int, frozenset[str]] = {}
-    total = 0.0
-    for node in in_order(results):
-        below = [dims[id(arg)] for arg in node.args]
-        if node.op == "param":
-            below = [frozenset(given[node.number])]
-        elif node.op == "index":
-            below = [frozenset([str(node.value)])]
-        dims[id(node)] = frozenset[str]().union(*below)
-        each = _each(node) if node.args else _converting(node.dtype)
-        total += each * math.prod([extents[name] for name in dims[id(node)]])
-    return total
-
-
-def _each(node: Expr) -> float:
-    """What NumPy's function of an operation takes for an element, about."""
-    dtype = held(node.dtype)
-    is_by_simd = node.op in WITH_SIMD and dtype == np.float32
-    if dtype.kind == "f" and node.op not in WITHOUT_AVX512:
-        is_by_simd = is_by_simd or _has_avx512_loops()
-    long = BY_SIMD if is_by_simd else LONG
-    return OTHERS.get(node.op, long if node.op in LONG_FUNCTIONS else SIMPLE)
-
-
-@functools.cache
-def _has_avx512_loops() -> bool:
-    """Whether NumPy computes functions of float64 by loops for AVX-512."""
-    loops = opt_func_info(func_name="^tanh$", signature="float64")
-    return any(
-        ("AVX512" in loop["current"] or "X86_V4" in loop["current"])
-        for loop in loops.get("tanh", {}).values()
-    )
-
-
-def _converting(dtype: np.dtype) -> float:
-    """What the conversion of an element to the type that it is computed in takes, about."""
-    return 0.0 if held(dtype) == dtype else COPIED

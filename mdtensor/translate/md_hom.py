@@ -6,7 +6,6 @@ Definitions: 002, section 4.2.2, Definition 4 (`md_hom`), section 4.2.3 (views),
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -171,20 +170,6 @@ class MDHom:
         combines = ", ".join(repr(dim.combine) for dim in self.dims)
         after = "" if self.epilogue is None else f", epilogue {self.epilogue.function!r}"
         return f"md_hom[{dims}]({self.scalar!r}, ({combines}){after})"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One `md_hom`: the slots of its inputs, and those of its outputs."""
-
-    md_hom: MDHom
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
-
-    def on(self, slots: Sequence[int] | Mapping[int, int]) -> Step:
-        """The same `md_hom` on other slots: `slots[n]` in the place of slot n."""
-        reads, writes = (tuple([slots[n] for n in own]) for own in (self.operands, self.results))
-        return Step(self.md_hom, reads, writes)
 
 
 def _stays(dim: Dim) -> bool:
