@@ -7,7 +7,6 @@ passed, what failed, and what is out of scope, by operator. It ends with 1 where
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import platform
 import sys
 import time
@@ -167,6 +166,7 @@ def gradchecks(torch: Any, device: str) -> Iterator[tuple[str, Callable[[], Any]
 
 def by_ours(torch: Any) -> dict[str, Callable[..., Any]]:
     """torch's functions, of the arguments of its samples, by our operators."""
+    import mdtensor as mdt
     import mdtensor.torch as ours
 
     def einsum(operands: Any, equation: str) -> Any:
@@ -248,11 +248,14 @@ def by_ours(torch: Any) -> dict[str, Callable[..., Any]]:
 
     def softmax(a: Any, dim: int, dtype: Any = None, **_: Any) -> Any:
         a = a if dtype is None else a.to(dtype)
-        if a.dim() == 0:
-            return softmax(a[None], 0)[0]
-        names, left, _ = axes(a, dim)
-        total = ours.reduce(f"{names}->{left}", a, combine="logaddexp")
-        return (a - total.unsqueeze(dim)).exp()
+        return softmax(a[None], 0)[0] if a.dim() == 0 else mdt.softmax(a, axis=dim)
+
+    def layer_norm(
+        a: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+    ) -> Any:
+        found = mdt.layer_norm(a, axis=tuple(range(-len(shape), 0)), eps=eps)
+        found = found if weight is None else found * weight
+        return found if bias is None else found + bias
 
     return {
         "einsum": einsum,
@@ -265,6 +268,7 @@ def by_ours(torch: Any) -> dict[str, Callable[..., Any]]:
         "nn.functional.conv_transpose2d": conv(2, True),
         "nn.functional.conv_transpose3d": conv(3, True),
         "softmax": softmax,
+        "nn.functional.layer_norm": layer_norm,
         "logsumexp": reduction("logaddexp"),
         "sum": reduction("add"),
         "amax": reduction("max"),
@@ -361,7 +365,7 @@ def report(torch: Any, device: str, quick: bool, only: str = "") -> Iterator[str
         counts: dict[str, Counter[str]] = {}
         notes: list[str] = []
         for name, check in checks:
-            if not name.startswith(only):
+            if not name.startswith(only) and not family.startswith(only):
                 continue
             found, reason = outcome(check)
             group = name.split()[0].rstrip(",")
@@ -383,25 +387,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the first samples, in float64 alone")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--only", default="", help="checks whose names begin so")
+    parser.add_argument("--only", default="", help="checks whose names, or families, begin so")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
     import torch
 
     began = time.perf_counter()
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("mdtensor", "numpy")]
     where = torch.cuda.get_device_name() if asked.device == "cuda" else machines.processor()
-    lines = [
-        f"{time.strftime('%Y-%m-%d')}, {where}; Python {platform.python_version()}, "
-        + ", ".join([*versions, f"torch {torch.__version__}"])
-    ]
+    what = f"Python {platform.python_version()}, torch {torch.__version__}"
+    machines.tell(f"{machines.now()}, {where}, commit {machines.commit()}, {what}", asked.out)
+    line = ""
     for line in report(torch, asked.device, asked.quick, asked.only):
-        print(line, flush=True)
-        lines.append(line)
-    lines.append(f"in {time.perf_counter() - began:.0f} s")
-    if asked.out is not None:
-        asked.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return int(" 0 failed" not in lines[-2])
+        machines.tell(line, asked.out)
+    machines.tell(f"in {time.perf_counter() - began:.0f} s", asked.out)
+    return int(" 0 failed" not in line)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.jax_arrays import is_jax_array
+from mdtensor.api.arrays.torch_tensors import is_tensor
 from mdtensor.api.calls import statistics
 from mdtensor.api.frontends.correlation import convolve, correlate
 from mdtensor.api.frontends.einsum.einsum import einsum
@@ -72,14 +76,26 @@ def _always(*_: Any, **__: Any) -> bool:
     return True
 
 
+def _is_torchs(argument: Any) -> bool:
+    return _type_of(argument) in _PLAIN or is_tensor(argument)
+
+
+def _is_jaxs(argument: Any) -> bool:
+    return _type_of(argument) in _PLAIN or is_jax_array(argument)
+
+
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of mdtensor, and which calls of a library's function it takes."""
+    """A function of mdtensor, and which calls of a library's function it takes.
+
+    `reads` says which arguments it reads as the library does.
+    """
 
     compute: Callable[..., Any]
     path: str
     options: frozenset[str]
     takes: Callable[..., bool] = _always
+    reads: Callable[[Any], bool] = _is_plain
 
 
 def _function(
@@ -111,6 +127,13 @@ _LINALG = MappingProxyType(
     }
 )
 
+# Libraries whose arrays opt_einsum contracts as well, the modules of its functions for them, and
+# what these read.
+_OF_OPT_EINSUM = (
+    ("torch", "opt_einsum.backends.torch", _is_torchs),
+    ("jax", "jax.numpy", _is_jaxs),
+)
+
 # A table that holds a library's functions, and those of mdtensor by the keys there.
 _Table = tuple[MutableMapping[Any, Any], Mapping[Any, _Function]]
 
@@ -121,13 +144,20 @@ def _tables(library: Library) -> list[_Table]:
         return [(np.__dict__, _NUMPY), (np.linalg.__dict__, _LINALG)]
     dispatch = importlib.import_module("opt_einsum.backends.dispatch")
     ours = {("einsum", "numpy"): _EINSUM, ("tensordot", "numpy"): _TENSORDOT}
+    for backend, module, reads in _OF_OPT_EINSUM:
+        for name, function in (("einsum", einsum), ("tensordot", tensordot)):
+            if backend in sys.modules:
+                dispatch.get_func(name, backend)  # which keeps it in the table
+                taken = _function(function, f"{module}.{name}", "axes")
+                ours[name, backend] = replace(taken, reads=reads)
     return [(dispatch._cached_funcs, ours)]
 
 
 class Replacement:
     """A function of mdtensor that stands in the place of a library's own.
 
-    It computes with arrays of NumPy and CuPy, numbers and lists. All other calls are the library's:
+    It computes with arrays of NumPy and CuPy, numbers and lists, or with those of the library that
+    opt_einsum has the function for. All other calls are the library's:
     those with other classes of arrays, which may answer themselves, with options that mdtensor's
     function lacks, and those that mdtensor refuses. Attributes are those of the library's
     function, which it equals. Where it was kept longer than it stands there, it is that function.
@@ -152,14 +182,14 @@ class Replacement:
         return self._own(*args, **options)
 
     def _is_ours(self, args: tuple[Any, ...], options: dict[str, Any]) -> bool:
-        if not all(map(_is_plain, args)):
+        if not all(map(self._ours.reads, args)):
             return False
         if not options:
             return self._ours.takes is _always or self._ours.takes(*args)
         arrays = [options[name] for name in ("a", "b", "v", "out") if name in options]
         return (
             options.keys() <= self._ours.options
-            and all(map(_is_plain, arrays))
+            and all(map(self._ours.reads, arrays))
             and self._ours.takes(*args, **options)
         )
 
@@ -222,10 +252,11 @@ class replacing:  # noqa: N801
 
     `with replacing("numpy"):` replaces `einsum`, `tensordot`, `dot`, `matmul`, `inner`, `vdot`,
     `outer`, `convolve` and `correlate` in the module `numpy`, and `matmul`, `tensordot` and `outer`
-    in `numpy.linalg`; `replacing("opt_einsum")` what opt_einsum contracts NumPy arrays with. Where
-    a `with` does not fit, as in a notebook, `start()` and `stop()` do the same. Programs need no
-    other change, but see these functions only as `np.dot`: a `from numpy import dot` that was
-    executed before, the operator `@` and methods of arrays keep NumPy's.
+    in `numpy.linalg`; `replacing("opt_einsum")` what opt_einsum contracts arrays with: NumPy's, and
+    those of torch and JAX if these were imported before. Where a `with` does not fit, as in a
+    notebook, `start()` and `stop()` do the same. Programs need no other change, but see these
+    functions only as `np.dot`: a `from numpy import dot` that was executed before, the operator `@`
+    and methods of arrays keep NumPy's.
 
     The places belong to the process: they hold mdtensor's functions for all threads until every
     `with` and every `start()` has ended, in any order. Then they hold the same objects as before.

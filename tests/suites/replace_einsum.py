@@ -1,11 +1,13 @@
 """A pytest plugin that puts mdtensor's functions in the place of others', before collection.
 
-NumPy's `einsum` and `einsum_path`, and opt_einsum's backend functions for NumPy arrays. Statistics
-are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by the reference interpreter.
+NumPy's `einsum` and `einsum_path`, or what opt_einsum contracts arrays of NumPy, torch and JAX
+with. Statistics are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by the reference
+interpreter.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 import mdtensor.api.frontends.einsum.einsum as module
 from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.statistics import stats
-from mdtensor.api.frontends.einsum.tensordot import tensordot
+from mdtensor.api.replacing import replacing
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":
@@ -28,11 +30,10 @@ def replace_numpy() -> None:
 
 
 def replace_opt_einsum() -> None:
-    """opt_einsum contracts NumPy arrays by mdtensor's functions."""
-    from opt_einsum.backends import dispatch
-
-    dispatch._cached_funcs["einsum", "numpy"] = module.einsum
-    dispatch._cached_funcs["tensordot", "numpy"] = tensordot
+    """opt_einsum contracts arrays by mdtensor's functions."""
+    for name in ("torch", "jax"):
+        importlib.import_module(name)
+    replacing("opt_einsum").start()
 
 
 {"numpy": replace_numpy, "opt_einsum": replace_opt_einsum}[os.environ["MDTENSOR_SUITE"]]()

@@ -30,7 +30,8 @@ SUITES = {
     "opt_einsum": Suite(
         "replace_einsum",
         tuple(
-            f"opt_einsum.tests.test_{name}" for name in ("contract", "edge_cases", "blas", "input")
+            f"opt_einsum.tests.test_{name}"
+            for name in ("contract", "edge_cases", "blas", "input", "backends", "sharing")
         ),
     ),
     "replacing": Suite(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.async_steps import Begins, Launch, launched, run_all
 from mdtensor.api.calls import statistics
+from mdtensor.api.calls.hot_calls import runs_at_once, uncounted
 from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
+from mdtensor.api.engine.launch_counter import counting as counting_launches
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program, Step, lifetimes
 
@@ -60,6 +63,9 @@ class Ready:
             makes = [made(spec) for spec in program.temporaries]
             if _may_lack_memory(launches, program.temporaries, slots):
                 run = _one_by_one(launches, makes, slots.stop, filled)
+            elif (at_once := _at_once(launches, program.temporaries, slots.stop)) is not None:
+                every = Launch(at_once, None, tuple(range(slots.stop)))
+                run = _in_steps((every,), (), filled) if filled else at_once
             else:
                 run = _in_steps(launches, makes, filled)
             if counted is not None:
@@ -123,6 +129,21 @@ def _in_steps(
         run_all(launches, slots)
 
     return into
+
+
+def _at_once(
+    launches: Sequence[Launch], temporaries: Sequence[TensorSpec], arrays: int
+) -> Run | None:
+    """What runs steps as one built-in function, where each is one, on so many arrays."""
+    uncounteds = [uncounted(launch.run) for launch in launches]
+    if not launches or not all(runs_at_once(run) for run, _ in uncounteds):
+        return None
+    module = importlib.import_module("mdtensor.backends.llvm.native_launch")
+    pairs = [(run, each.slots) for (run, _), each in zip(uncounteds, launches, strict=True)]
+    found = module.in_sequence(pairs, arrays, [spec.nbytes for spec in temporaries])
+    for numbers in dict.fromkeys(number for _, several in uncounteds for number in several):
+        found = counting_launches(found, numbers)
+    return found
 
 
 def _may_lack_memory(

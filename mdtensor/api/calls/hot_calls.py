@@ -1,7 +1,7 @@
 """Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
 
-It serves calls that come to one program: of the LLVM device, with a small result, and where threads
-share its launcher, on arrays of NumPy and tensors of torch; and of CUDA, on tensors of torch.
+It serves calls that come to programs of the LLVM device, on arrays of NumPy and tensors of torch,
+and to one of CUDA, on tensors of torch.
 `python -m bench.small_calls` and `python -m bench.torch_calls` are what it is for.
 """
 
@@ -38,14 +38,15 @@ class HotLaunch:
     """A launch that takes no checks, into a new array of a `result` or into one that is given.
 
     `run` is a built-in function of NumPy's arrays, or one of a CUDA stream and addresses; it takes
-    the arrays of a call that are in `order`, or all. `numbers` are those of its launches, where
-    somebody may wait for one.
+    the arrays of a call that are in `order`, or all. `make` makes NumPy's results where that is not
+    `numpy.empty`. `numbers` are those of its launches, where somebody may wait for some.
     """
 
     run: Callable[..., Any]
     tally: Tally
     result: TensorSpec | None = None
-    numbers: Any = None
+    make: Callable[[], Any] | None = None
+    numbers: tuple[Any, ...] = ()
     order: tuple[int, ...] | None = None
 
 
@@ -56,23 +57,32 @@ def reordered(hot: HotLaunch | None, order: Sequence[int]) -> HotLaunch | None:
     return replace(hot, order=tuple([order[n] for n in hot.order or range(len(order))]))
 
 
+def uncounted(run: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A launch without its counters, and what these count by."""
+    numbers: list[Any] = []
+    while hasattr(run, "counted"):
+        numbers.append(run.numbers)
+        run = run.counted
+    return run, tuple(numbers)
+
+
+def runs_at_once(run: Any) -> bool:
+    """Whether a launch is a built-in function of the LLVM device."""
+    return type(run) is BuiltinFunctionType and hasattr(run.__self__, "steps")
+
+
 def hot_launch(
     run: Any, tally: Tally, result: TensorSpec | None = None, make: Any = None
 ) -> HotLaunch | None:
-    """A launch as a hot one; None where Python has a part in it, or makes the result."""
+    """A launch as a hot one; None where Python has a part in it."""
     run, order = getattr(run, "chosen", (run, None))
     if order is not None and len({*order}) != len(order):
         return None
-    native = getattr(run, "counted", run)
-    if (at := getattr(native, "at", None)) is not None:
-        is_made = result is None or result.is_contiguous
-    else:
-        at, of = native, getattr(native, "__self__", None)
-        if type(native) is not BuiltinFunctionType or not hasattr(of, "keeps"):
-            return None
-        is_made = make is None or (type(make) is functools.partial and make.func is np.empty)
-    numbers = getattr(run, "numbers", None)
-    return HotLaunch(at, tally, result, numbers, order) if is_made else None
+    native, numbers = uncounted(run)
+    if (at := getattr(native, "at", None)) is None and not runs_at_once(native):
+        return None
+    is_empty = getattr(make, "func", None) is np.empty
+    return HotLaunch(at or native, tally, result, None if is_empty else make, numbers, order)
 
 
 # That entries stay as long as the built-in functions find them.
@@ -123,13 +133,17 @@ class HotCalls:
             out, spec = len(arguments) - 1, TensorSpec.of((), np.bool_)
         elif options.get("out") is not None:
             return
-        elif tensors:
+        elif not tensors:
+            make = hot.make
+        elif spec.is_contiguous:
             make = maker_of(spec, tensors[0])
+        else:
+            return
         module = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
         if not module.is_possible():
             return
-        waited = hot.numbers if hot.numbers and hot.numbers.is_waited_for else None
-        more = {"left": waited.last} if waited else {}
+        waited = [numbers for numbers in hot.numbers if numbers.is_waited_for]
+        more = {"left": min(numbers.last for numbers in waited)} if waited else {}
         call = module.GuardedCall(
             arguments,
             names,
@@ -144,15 +158,17 @@ class HotCalls:
         with _lock:
             self._added(module, call, hot.tally, waited, generation)
 
-    def _added(self, module: Any, call: Any, tally: Tally, waited: Any, generation: int) -> None:
+    def _added(
+        self, module: Any, call: Any, tally: Tally, waited: Sequence[Any], generation: int
+    ) -> None:
         if self._guards is None:
             device = importlib.import_module("mdtensor.backends.llvm.llvm_device").open_device()
             self._guards = module.GuardedCalls(device.launches, invalidation.watchers, MISSED)
             self.call = self._guards.call
         count = functools.partial(module.counted_by, self._guards.add(call))
         tally.elsewhere.append(count)
-        if waited is not None:
-            waited.elsewhere.append(count)
+        for numbers in waited:
+            numbers.elsewhere.append(count)
         self._counts.append((tally, count))
         if len(self._counts) > module.MOST:
             self._drop_oldest()

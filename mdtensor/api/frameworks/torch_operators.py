@@ -28,6 +28,7 @@ from mdtensor.api.frameworks.tensor_calls import (
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
 
 _NAME = "mdtensor::call"
+_MOST_LEVELS = 64  # of torch's first vmap
 # Libraries of torch, which are held since their registrations end with them.
 _fragments: list[Any] = []
 
@@ -60,8 +61,8 @@ def register() -> Any:
 
     def legacy_batch(text: str, operands: Sequence[Tensor]) -> list[Tensor]:
         are_batched = [*map(torch._C._functorch.is_legacy_batchedtensor, operands)]
-        torch._C._vmapmode_increment_nesting()  # there is no function that only tells the level
-        level = torch._C._vmapmode_decrement_nesting()
+        batches = [t for t, is_batched in zip(operands, are_batched, strict=True) if is_batched]
+        level = _level_of(torch, batches)
         whole = [
             torch._remove_batch_dim(tensor, level, 0, 0) if is_batched else tensor
             for tensor, is_batched in zip(operands, are_batched, strict=True)
@@ -80,6 +81,19 @@ def register() -> Any:
         fragment.impl("call", legacy_batch, "Batched")
         _fragments.append(fragment)
     return torch.ops.mdtensor
+
+
+def _level_of(torch: Any, batches: Sequence[Tensor]) -> int:
+    """The level of the innermost of torch's first vmaps whose batches some tensors are."""
+    torch._C._vmapmode_increment_nesting()  # there is no function that only tells the level
+    level = torch._C._vmapmode_decrement_nesting()
+    # The threads that compute gradients on a GPU are not told. What is no batch of a level is
+    # expanded, here to no elements.
+    return level or next(
+        level
+        for level in range(_MOST_LEVELS, 0, -1)
+        if any(torch._remove_batch_dim(tensor, level, 0, 0).shape[0] for tensor in batches)
+    )
 
 
 def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -104,6 +104,8 @@ class MemoryPool:
         self._live = self._pooled = self._peak = 0
         self._lately = self._before = 0  # most that was live at once, now and in the period before
         self._hits = self._misses = 0
+        # What gives back memory that others keep for their next launch.
+        self.when_freed: list[Callable[[], object]] = []
 
     def array(self, nbytes: int, layout: Mapping[str, Any]) -> np.ndarray | None:
         """An array of so many bytes with a layout, a part of NumPy's array interface.
@@ -129,8 +131,10 @@ class MemoryPool:
         return Memory(self._live, self._pooled, self._peak, self.bound(), self._hits, self._misses)
 
     def free(self) -> None:
-        """Gives all blocks that no array lies in back to the system."""
+        """Gives all blocks that no array lies in back to the system, and what launches keep."""
         self._alone(self._emptied)
+        for give_back in self.when_freed:
+            give_back()
 
     def trim(self, idle_s: float) -> None:
         """Gives back what came so many seconds ago, and begins a new period."""

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from mdtensor.backends.llvm.launch_ir import word
+
 
 class Table(IntEnum):
-    """Words of a table, behind which come the addresses of its entries."""
+    """Words of a table, behind which come the addresses of its entries.
+
+    The first COUNT of these are looked through, from that which served the LAST call: calls that
+    come again do so in the same order. HOLDER is an object that keeps them all: what is asked of
+    torch lets other threads of Python run, which may drop them from the table.
+    """
 
     WATCHERS = 0
     MISSED = 1
@@ -19,16 +26,19 @@ class Table(IntEnum):
     STRING_TYPE = 3
     NEW_ARRAY = 4
     RETURN_ARRAY = 5
-    MOST = 6
-    ENTRIES = 7
+    COUNT = 6
+    LAST = 7
+    HOLDER = 8
+    ENTRIES = 9
 
 
 class Entry(IntEnum):
     """Words of an entry, behind which come the shape of the result and the arguments.
 
     LAUNCH is the record of a launch of OPERANDS and the result, or what Python calls with a stream
-    and their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what makes a
-    result that EXCHANGE describes; 0 where the result is argument OUT, NumPy's where IS_ARRAY.
+    and their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what is called
+    for a result where IS_CALLED; 0 where the result is argument OUT. Results are NumPy's where
+    IS_ARRAY, others EXCHANGE describes.
     """
 
     POSITIONAL = 0
@@ -42,11 +52,11 @@ class Entry(IntEnum):
     OUT = 8
     IS_ARRAY = 9
     ITEMS = 10
-    KEEPER = 11
-    EXCHANGE = 12
-    IS_PYTHON = 13
-    DEVICE = 14
-    OPERANDS = 15
+    EXCHANGE = 11
+    IS_PYTHON = 12
+    DEVICE = 13
+    OPERANDS = 14
+    IS_CALLED = 15
     SHAPE = 16
 
 
@@ -75,14 +85,6 @@ class Exchange(IntEnum):
     MODULE = 5
     LEVEL = 6
     NO_LEVEL = 7
-
-
-def _word(record: str, word: IntEnum, kind: str = "i64") -> str:
-    """Loads a word of a record as a value of its name."""
-    name = word.name.lower()
-    return f"""
-  %{name}_at = getelementptr i64, ptr %{record}, i64 {int(word)}
-  %{name} = load {kind}, ptr %{name}_at"""
 
 
 def _is_false(call: str, name: str, *, yes: str, no: str) -> str:
@@ -120,13 +122,13 @@ _EXCHANGED = f"""
 define i1 @exchanged(ptr %exchange, ptr %object, ptr %to) {{
   %arguments = alloca ptr, align 8
   store ptr %object, ptr %arguments
-  {_word("exchange", Exchange.FLAG, "ptr")}
+  {word("exchange", Exchange.FLAG, "ptr")}
   {_is_false("@PyObject_GetAttr(ptr %object, ptr %flag)", "marked", yes="ask", no="look")}
 look:
-  {_word("exchange", Exchange.ENABLED, "ptr")}
+  {word("exchange", Exchange.ENABLED, "ptr")}
   {_is_false("@PyObject_CallNoArgs(ptr %enabled)", "mode", yes="ask", no="no")}
 ask:
-  {_word("exchange", Exchange.METHOD, "ptr")}
+  {word("exchange", Exchange.METHOD, "ptr")}
   {
     _is_false(
         "@PyObject_VectorcallMethod(ptr %method, ptr %arguments, i64 1, ptr null)",
@@ -136,9 +138,9 @@ ask:
     )
 }
 levels:
-  {_word("exchange", Exchange.MODULE, "ptr")}
-  {_word("exchange", Exchange.LEVEL, "ptr")}
-  {_word("exchange", Exchange.NO_LEVEL, "ptr")}
+  {word("exchange", Exchange.MODULE, "ptr")}
+  {word("exchange", Exchange.LEVEL, "ptr")}
+  {word("exchange", Exchange.NO_LEVEL, "ptr")}
   %found = call ptr @PyObject_GetAttr(ptr %module, ptr %level)
   %is_known = icmp ne ptr %found, null
   br i1 %is_known, label %compare, label %failed
@@ -147,7 +149,7 @@ compare:
   %is_none = icmp eq ptr %found, %no_level
   br i1 %is_none, label %describe, label %no
 describe:
-  {_word("exchange", Exchange.LAYOUT, "ptr")}
+  {word("exchange", Exchange.LAYOUT, "ptr")}
   %status = call i32 %layout(ptr %object, ptr %to)
   %is_described = icmp eq i32 %status, 0
   br i1 %is_described, label %place, label %failed
@@ -169,9 +171,9 @@ define i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %count) {{
   %given = alloca ptr, i64 2, align 8
   %stream_to = alloca ptr, align 8
   store ptr null, ptr %stream_to
-  {_word("entry", Entry.LAUNCH, "ptr")}
-  {_word("entry", Entry.DEVICE)}
-  {_word("exchange", Exchange.STREAM, "ptr")}
+  {word("entry", Entry.LAUNCH, "ptr")}
+  {word("entry", Entry.DEVICE)}
+  {word("exchange", Exchange.STREAM, "ptr")}
   %kind = trunc i64 %device to i32
   %shifted = lshr i64 %device, 32
   %number = trunc i64 %shifted to i32
@@ -223,12 +225,13 @@ _CALL = f"""
 define ptr @guarded(ptr %self, ptr %objects, i64 %given, ptr %names) {{
   %table_at = getelementptr i8, ptr %self, i64 DATA_OFFSET
   %table = load ptr, ptr %table_at
-  {_word("table", Table.WATCHERS, "ptr")}
+  {word("table", Table.WATCHERS, "ptr")}
   %watching = load i64, ptr %watchers
-  {_word("table", Table.MISSED, "ptr")}
-  {_word("table", Table.ARRAY_TYPE, "ptr")}
-  {_word("table", Table.STRING_TYPE, "ptr")}
-  {_word("table", Table.MOST)}
+  {word("table", Table.MISSED, "ptr")}
+  {word("table", Table.ARRAY_TYPE, "ptr")}
+  {word("table", Table.STRING_TYPE, "ptr")}
+  {word("table", Table.COUNT, name="entry_count")}
+  {word("table", Table.LAST)}
   %has_names = icmp ne ptr %names, null
   br i1 %has_names, label %count_names, label %sum
 count_names:
@@ -243,15 +246,21 @@ sum:
   %lows = alloca i64, i64 %room, align 8
   %highs = alloca i64, i64 %room, align 8
   %exchanged_to = alloca %dltensor, align 8
+  {word("table", Table.HOLDER, "ptr")}
+  call void @Py_IncRef(ptr %holder)
   %watched = icmp ne i64 %watching, 0
   br i1 %watched, label %miss, label %entries
 
 entries:
-  %number = phi i64 [ 0, %sum ], [ %number_after, %other ]
-  %number_after = add i64 %number, 1
-  %more_entries = icmp ult i64 %number, %most
+  %looked = phi i64 [ 0, %sum ], [ %looked_after, %other ]
+  %number = phi i64 [ %last, %sum ], [ %number_after, %other ]
+  %looked_after = add i64 %looked, 1
+  %more_entries = icmp ult i64 %looked, %entry_count
   br i1 %more_entries, label %find, label %miss
 find:
+  %following = add i64 %number, 1
+  %is_end = icmp uge i64 %following, %entry_count
+  %number_after = select i1 %is_end, i64 0, i64 %following
   %place = add i64 %number, {int(Table.ENTRIES)}
   %entry_at = getelementptr i64, ptr %table, i64 %place
   %entry = load ptr, ptr %entry_at
@@ -260,23 +269,26 @@ find:
 other:
   br label %entries
 begin:
-  {_word("entry", Entry.POSITIONAL)}
+  {word("entry", Entry.POSITIONAL)}
   %fits_positional = icmp eq i64 %positional, %given
-  {_word("entry", Entry.NAMED)}
+  {word("entry", Entry.NAMED)}
   %fits_named = icmp eq i64 %named, %named_given
-  {_word("entry", Entry.LEFT)}
+  {word("entry", Entry.LEFT)}
   %is_left = icmp sgt i64 %left, 0
   %fits_both = and i1 %fits_positional, %fits_named
   %fits = and i1 %fits_both, %is_left
   br i1 %fits, label %guard, label %other
 guard:
-  {_word("entry", Entry.MAKER, "ptr")}
+  {word("entry", Entry.MAKER, "ptr")}
   %makes = icmp ne ptr %maker, null
-  {_word("entry", Entry.OUT)}
-  {_word("entry", Entry.EXCHANGE, "ptr")}
-  %is_numpys = icmp eq ptr %exchange, null
-  {_word("entry", Entry.OPERANDS)}
-  {_word("entry", Entry.ITEMS)}
+  {word("entry", Entry.OUT)}
+  {word("entry", Entry.EXCHANGE, "ptr")}
+  {word("entry", Entry.IS_ARRAY)}
+  %is_numpys = icmp ne i64 %is_array, 0
+  {word("entry", Entry.IS_CALLED)}
+  %is_made_by_python = icmp ne i64 %is_called, 0
+  {word("entry", Entry.OPERANDS)}
+  {word("entry", Entry.ITEMS)}
   %first_item = getelementptr i64, ptr %entry, i64 %items
   br label %next
 
@@ -438,21 +450,17 @@ done:
 matched:
   %every = add i64 %operands, 1
   %result_at = getelementptr i64, ptr %addresses, i64 %operands
-  {_word("entry", Entry.KEEPER, "ptr")}
-  call void @Py_IncRef(ptr %keeper)
   br i1 %makes, label %make, label %given_out
 given_out:
   %target_at = getelementptr ptr, ptr %objects, i64 %out
   %target = load ptr, ptr %target_at
-  {_word("entry", Entry.IS_ARRAY)}
-  %has_flags = icmp ne i64 %is_array, 0
-  br i1 %has_flags, label %look_at_flags, label %bounds
+  br i1 %is_numpys, label %look_at_flags, label %bounds
 look_at_flags:
   %flags_at = getelementptr i8, ptr %target, i64 FLAGS_OFFSET
   %flags = load i32, ptr %flags_at
   %written = and i32 %flags, 1024
   %is_writeable = icmp ne i32 %written, 0
-  br i1 %is_writeable, label %bounds, label %leave
+  br i1 %is_writeable, label %bounds, label %miss
 bounds:
   %begin_at = getelementptr i64, ptr %lows, i64 %operands
   %begin_of_out = load i64, ptr %begin_at
@@ -472,7 +480,7 @@ is_apart:
   %is_before = icmp ule i64 %end_of, %begin_of_out
   %is_behind = icmp uge i64 %begin_of, %end_of_out
   %surely = or i1 %is_before, %is_behind
-  br i1 %surely, label %apart_next, label %leave
+  br i1 %surely, label %apart_next, label %miss
 apart_next:
   br label %apart
 take:
@@ -480,11 +488,11 @@ take:
   br label %run
 
 make:
-  br i1 %is_numpys, label %make_array, label %make_other
+  br i1 %is_made_by_python, label %make_other, label %make_array
 make_array:
   call void @Py_IncRef(ptr %maker)
-  {_word("table", Table.NEW_ARRAY, "ptr")}
-  {_word("entry", Entry.AXES)}
+  {word("table", Table.NEW_ARRAY, "ptr")}
+  {word("entry", Entry.AXES)}
   %axes32 = trunc i64 %axes to i32
   %result_shape = getelementptr i64, ptr %entry, i64 {int(Entry.SHAPE)}
   %made_array = call ptr %new_array(ptr %array_type, ptr %maker, i32 %axes32,
@@ -492,14 +500,17 @@ make_array:
   %has_array = icmp ne ptr %made_array, null
   br i1 %has_array, label %place_array, label %failed
 place_array:
-  %made_at = getelementptr i8, ptr %made_array, i64 DATA_OFFSET
+  %array_result = phi ptr [ %made_array, %make_array ], [ %made_other, %made_by_python ]
+  %made_at = getelementptr i8, ptr %array_result, i64 DATA_OFFSET
   %made_place = load i64, ptr %made_at
   store i64 %made_place, ptr %result_at
   br label %run
 make_other:
   %made_other = call ptr @PyObject_CallNoArgs(ptr %maker)
   %has_other = icmp ne ptr %made_other, null
-  br i1 %has_other, label %describe_other, label %failed
+  br i1 %has_other, label %made_by_python, label %failed
+made_by_python:
+  br i1 %is_numpys, label %place_array, label %describe_other
 describe_other:
   %describes_at = getelementptr i64, ptr %exchange, i64 {int(Exchange.LAYOUT)}
   %describes = load ptr, ptr %describes_at
@@ -517,24 +528,28 @@ place_other:
   store i64 %other_place, ptr %result_at
   br label %run
 failed:
-  call void @Py_DecRef(ptr %keeper)
+  call void @Py_DecRef(ptr %holder)
   ret ptr null
 
 run:
   %result = phi ptr
-    [ %target, %take ], [ %made_array, %place_array ], [ %made_other, %place_other ]
+    [ %target, %take ], [ %array_result, %place_array ], [ %made_other, %place_other ]
+  store i64 %number, ptr %last_at
   %left_after = sub i64 %left, 1
   store i64 %left_after, ptr %left_at
-  {_word("entry", Entry.COUNTED)}
+  {word("entry", Entry.COUNTED)}
   %counted_after = add i64 %counted, 1
   store i64 %counted_after, ptr %counted_at
-  {_word("entry", Entry.IS_PYTHON)}
+  {word("entry", Entry.IS_PYTHON)}
   %by_python = icmp ne i64 %is_python, 0
   br i1 %by_python, label %call, label %kernels
 kernels:
-  {_word("entry", Entry.LAUNCH, "ptr")}
-  call void @run_kernels(ptr %launch, ptr %addresses, i64 %every)
-  br label %ran
+  {word("entry", Entry.LAUNCH, "ptr")}
+  %had_memory = call i1 @run_steps(ptr %launch, ptr %addresses)
+  br i1 %had_memory, label %ran, label %no_memory
+no_memory:
+  %no_result = call ptr @PyErr_NoMemory()
+  br label %undo
 call:
   %status = call i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %every)
   switch i32 %status, label %undo [
@@ -549,27 +564,25 @@ refused:
   %uncounted = load i64, ptr %counted_at
   %counted_before = sub i64 %uncounted, 1
   store i64 %counted_before, ptr %counted_at
-  br label %leave
+  br label %miss
 ran:
-  {_word("entry", Entry.IS_SCALAR)}
-  call void @Py_DecRef(ptr %keeper)
+  {word("entry", Entry.IS_SCALAR)}
+  call void @Py_DecRef(ptr %holder)
   %has_number = icmp ne i64 %is_scalar, 0
   br i1 %has_number, label %scalar, label %end
 scalar:
-  {_word("table", Table.RETURN_ARRAY, "ptr")}
+  {word("table", Table.RETURN_ARRAY, "ptr")}
   %number_of = call ptr %return_array(ptr %result)
   ret ptr %number_of
 end:
   ret ptr %result
 
-leave:
-  call void @Py_DecRef(ptr %keeper)
-  br label %miss
 miss:
+  call void @Py_DecRef(ptr %holder)
   call void @Py_IncRef(ptr %missed)
   ret ptr %missed
 }}
 """
 
 GUARDED = _DECLARED + _EXCHANGED + _LAUNCHED + _CALL
-"""The functions of calls, which `run_kernels` and the places of fields are put beside."""
+"""The functions of calls, which `run_steps` and the places of fields are put beside."""

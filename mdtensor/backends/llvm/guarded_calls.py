@@ -10,7 +10,6 @@ import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ import numpy as np
 from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.llvm import presence
 from mdtensor.backends.llvm.guard_ir import Entry, Item, Table
-from mdtensor.backends.llvm.native_launch import LaunchRecord, NativeLaunch, has_lock
+from mdtensor.backends.llvm.native_launch import NativeLaunch, Record, has_lock, runs_at_once
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 
-MOST = 16  # entries of a function
+MOST = 256  # entries of a function
 _FOREVER = 1 << 62  # launches
 _type_of: Any = type
 _NEW_ARRAY, _RETURN_ARRAY = 94, 76  # places of PyArray_NewFromDescr and PyArray_Return
@@ -34,10 +33,10 @@ class GuardedCall:
 
     Argument `out` is the result, the other arrays are operands: those whose numbers among them are
     in `order`, in that order, or all of them. Without an `out` the result is a new array of a
-    `result`, or its element where that has no axes; or what `make` makes, an array of another
-    library. The launch is a built-in function of `NativeLaunch`, or one of Python's that takes a
-    stream and a tuple of addresses, and gives whether it launched. It is called so many times more
-    as are `left`, by default for ever.
+    `result`, or its element where that has no axes; or what `make` makes, such an array or one of
+    another library. The launch is a built-in function of `NativeLaunch`, or one of Python's that
+    takes a stream and a tuple of addresses, and gives whether it launched. It is called so many
+    times more as are `left`, by default for ever.
 
     `exchanges` has what describes the arguments that are other libraries' arrays, by their classes.
     """
@@ -63,13 +62,15 @@ class GuardedCalls:
     def __init__(self, native: NativeLaunch, watchers: list[Any], missed: object) -> None:
         words = [0] * (Table.ENTRIES + MOST)
         words[Table.WATCHERS] = id(watchers) + object.__basicsize__  # the length of the list
-        words[Table.MISSED], words[Table.MOST] = id(missed), MOST
+        words[Table.MISSED] = id(missed)
         words[Table.ARRAY_TYPE], words[Table.STRING_TYPE] = id(np.ndarray), id(str)
         words[Table.NEW_ARRAY], words[Table.RETURN_ARRAY] = _functions_of_numpy()
-        table = np.array(words, np.int64).view(LaunchRecord)
+        table = np.array(words, np.int64).view(Record)
         table.keeps = (watchers, missed, native)
         self._table = table
-        self._entries: list[LaunchRecord] = []  # those of the table, at least
+        self._entries: tuple[Record, ...] = ()  # those of the table, at least
+        self._held = (self._entries,)
+        table[Table.HOLDER] = id(self._entries)
         self._next = 0
         self.call = native.guarded(table)
 
@@ -79,16 +80,26 @@ class GuardedCalls:
         place = self._next
         self._next = (place + 1) % MOST
         # Whatever interrupts this, the table has no place of an entry that nobody holds.
-        self._entries.append(entry)
+        self._hold((*self._entries, entry))
         self._table[Table.ENTRIES + place] = entry.ctypes.data
+        self._table[Table.COUNT] = max(self._table[Table.COUNT], place + 1)
         places = {*self._table[Table.ENTRIES :].tolist()}
-        self._entries = [each for each in self._entries if each.ctypes.data in places]
+        self._hold(tuple([each for each in self._entries if each.ctypes.data in places]))
         return entry
+
+    def _hold(self, entries: tuple[Record, ...]) -> None:
+        """Keeps entries, for the calls that begin from now on as well."""
+        at_least = [each for each in self._held if id(each) == self._table[Table.HOLDER]]
+        self._held = (*at_least, entries)
+        self._table[Table.HOLDER] = id(entries)
+        self._entries, self._held = entries, (entries,)
 
     def clear(self) -> None:
         """Forgets all calls."""
         self._table[Table.ENTRIES :] = 0
-        self._entries = []
+        self._table[Table.COUNT] = self._table[Table.LAST] = 0
+        self._next = 0
+        self._hold(())
 
 
 def counted_by(entry: np.ndarray) -> int:
@@ -104,9 +115,9 @@ def is_possible() -> bool:
     return bool(presence.devices()) and has_lock()
 
 
-def _entry_of(call: GuardedCall) -> LaunchRecord:
+def _entry_of(call: GuardedCall) -> Record:
     result, keeps, axes = call.result, list[Any](), len(call.result.shape)
-    is_native = type(call.launch) is BuiltinFunctionType
+    is_native = runs_at_once(call.launch)
     exchange = next(
         (call.exchanges[type(each)] for each in call.arguments if type(each) in call.exchanges),
         None,
@@ -118,10 +129,11 @@ def _entry_of(call: GuardedCall) -> LaunchRecord:
     words[Entry.LAUNCH] = record
     words[Entry.IS_PYTHON] = int(not is_native)
     words[Entry.OUT], words[Entry.AXES] = call.out, axes
+    words[Entry.IS_ARRAY] = int(exchange is None)
     if call.out < 0:
         keeps.append(call.make or result.dtype)
-        words[Entry.MAKER] = id(keeps[-1])
-        words[Entry.IS_SCALAR] = int(not axes and call.make is None)
+        words[Entry.MAKER], words[Entry.IS_CALLED] = id(keeps[-1]), int(call.make is not None)
+        words[Entry.IS_SCALAR] = int(not axes and exchange is None)
     else:
         words[Entry.IS_ARRAY] = int(type(call.arguments[call.out]) is np.ndarray)
     if exchange is not None:
@@ -157,9 +169,8 @@ def _entry_of(call: GuardedCall) -> LaunchRecord:
         else:
             keeps.append(argument)
             words += [Item.STRING if kind is str else Item.SAME, id(argument)]
-    entry = np.array(words, np.int64).view(LaunchRecord)
+    entry = np.array(words, np.int64).view(Record)
     entry.keeps = (*keeps, call.launch)
-    entry[Entry.KEEPER] = id(entry)
     return entry
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -43,8 +42,6 @@ class LLVMDevice:
         self.jit = JitCompiler()
         self.target = _target(self.jit, thread_count())
         self.launches = NativeLaunch(*self._runtime())
-        self._local = threading.local()
-        self._blocks: dict[int, np.ndarray] = {}  # of threads that take turns
 
     def _runtime(self) -> tuple[list[int], Any]:
         """The functions that launch kernels: in haste, which a launch feels by 10 ns."""
@@ -104,23 +101,6 @@ class LLVMDevice:
     ) -> np.ndarray:
         """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
         return aligned_empty(shape, dtype, strides)
-
-    def scratch(self, nbytes: int, *, in_turn: bool) -> tuple[np.ndarray, int]:
-        """Scratch memory of this thread, or of all that take turns, and its address.
-
-        There is one block for each power of two.
-        """
-        size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks = self._blocks
-        if not in_turn:
-            blocks = self._local.__dict__.setdefault("blocks", dict[int, np.ndarray]())
-        if size not in blocks:
-            blocks[size] = aligned_empty((size,), np.uint8)
-        return blocks[size], self.argument(blocks[size])
-
-    def argument(self, array: np.ndarray) -> int:
-        """The address of an array's first element."""
-        return array.__array_interface__["data"][0]
 
 
 def _dialect() -> str:

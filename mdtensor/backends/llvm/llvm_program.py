@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.launch_expressions import evaluated
-from mdtensor.backends.llvm.native_launch import NativeLaunch, has_lock
+from mdtensor.backends.llvm.native_launch import NativeLaunch
 from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 
 Launcher = Callable[..., None]
+# A counter is a word of 32 bits, or half of one of 64.
+_COUNTER_BYTES = 8
 
 
 class LaunchingDevice(Protocol):
@@ -26,17 +26,9 @@ class LaunchingDevice(Protocol):
         """A compiled program."""
         ...
 
-    def scratch(self, nbytes: int, *, in_turn: bool) -> tuple[np.ndarray, int]:
-        """Scratch memory of this thread, or of all that take turns, and its address."""
-        ...
-
-    def argument(self, array: np.ndarray) -> int:
-        """The address of an array."""
-        ...
-
 
 class LLVMProgram:
-    """A compiled program with its sizes; each calling thread has scratch memory of its own."""
+    """A compiled program with its sizes."""
 
     def __init__(
         self,
@@ -57,59 +49,35 @@ class LLVMProgram:
         self.groups = [max(1, evaluated(entry.groups, values)) for entry in source.entries]
         self.scratch_bytes = max(evaluated(entry.scratch, values) for entry in source.entries)
         self.counter_count = max(evaluated(entry.counters, values) for entry in source.entries)
-        self._local = threading.local()
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> LLVMProgram:
         """The same program for other sizes or another number of threads."""
         inline = self.inline if inline is None else inline
         return LLVMProgram(self.device, self.addresses, self.library, self.source, sizes, inline)
 
-    def _launcher(self, scratch: int = 0, counters: int = 0, *keeps: np.ndarray) -> Launcher:
-        """The built-in function that launches with memory at these addresses."""
+    @cached_property
+    def _launch(self) -> Launcher:
+        """The built-in function that launches the program, from any thread."""
         return self.device.launches.launcher(
             list(zip(self.addresses, self.groups, strict=True)),
             len(self.source.arrays),
-            (_address(self.sizes), scratch, counters),
-            (self.library, self.sizes, *keeps),
+            (self.library, self.sizes),
+            sizes=_address(self.sizes),
+            scratch=self.scratch_bytes,
+            counters=max(2, self.counter_count) * _COUNTER_BYTES if self.counter_count else 0,
             inline=self.inline,
         )
-
-    @cached_property
-    def _shared(self) -> Launcher:
-        """The launcher for all threads: of a program without memory of its own, or in turn."""
-        return self._with_memory() if self._has_memory else self._launcher()
-
-    @property
-    def _has_memory(self) -> bool:
-        return bool(self.scratch_bytes or self.counter_count)
-
-    @property
-    def _is_for_all(self) -> bool:
-        """Whether threads may share a launcher: those that hold Python's lock take turns."""
-        return not self._has_memory or (self.inline and has_lock())
-
-    def _with_memory(self) -> Launcher:
-        memory, scratch = self.device.scratch(self.scratch_bytes, in_turn=self._is_for_all)
-        counters = aligned_empty((max(2, self.counter_count) * 2,), np.uint32)
-        counters[:] = 0
-        return self._launcher(scratch, _address(counters), memory, counters)
-
-    def _of_this_thread(self) -> Launcher:
-        self._local.launch = self._with_memory()
-        return self._local.launch
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
         if self.source.unaligned is not None and any(_address(a) % ALIGNMENT for a in arrays):
             self.device.compile(self.source.unaligned, self.sizes.tolist())(*arrays)
-        elif self._is_for_all:
-            self._shared(*arrays)
         else:
-            (getattr(self._local, "launch", None) or self._of_this_thread())(*arrays)
+            self._launch(*arrays)
 
     def launcher(self) -> Launcher:
-        """A function that does what a call does: the built-in one, where all threads share it."""
-        return self._shared if self.source.unaligned is None and self._is_for_all else self
+        """A function that does what a call does: the built-in one, where any arrays may come."""
+        return self._launch if self.source.unaligned is None else self
 
     def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:
         """A launcher, which returns when the outputs are written."""

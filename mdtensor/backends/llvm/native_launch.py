@@ -8,31 +8,73 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.backends.host import openmp_team, thread_count
+from mdtensor.backends.host.result_pool import POOL
 from mdtensor.backends.llvm.guard_ir import GUARDED
+from mdtensor.backends.llvm.launch_ir import LAUNCH, Launch, Step
 from mdtensor.backends.llvm.thread_pool import thread_pool_ir
+from mdtensor.dataclass import dataclass
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_FASTCALL and METH_KEYWORDS of Python's C-API
 _WORD = 8
 # Where a Python object has its type, and an array the address of its elements.
 _DATA = object.__basicsize__
 _TYPE = _DATA - _WORD
+_ALIGNMENT = 64  # of what lies in a launch's memory
 _MESSAGE = "a kernel takes NumPy arrays, one for each of its operands and results\0"
 
 
-class LaunchRecord(np.ndarray):
-    """What a launch must know, in words that the built-in function reads.
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """Kernels that run one after the other on the same arrays, pairs of an address and groups.
 
-    The number of arrays, of kernels, whether the pool stays out, the type of arrays, the addresses
-    of sizes, scratch memory and counters; then each kernel's address and its number of groups. What
-    they lie in is kept in `keeps`.
+    `slots` are the numbers of these arrays among a launch's, or -1 - n for what begins at byte n of
+    its memory, where scratch memory and counters begin at bytes `scratch` and `counters`. The
+    sizes lie at an address. The calling thread runs all groups where it is `inline`.
     """
 
+    kernels: tuple[tuple[int, int], ...]
+    slots: tuple[int, ...]
+    sizes: int = 0
+    scratch: int = 0
+    counters: int = 0
+    counter_bytes: int = 0
+    inline: bool = False
+
+    def words(self) -> list[int]:
+        """Those that the built-in function reads."""
+        words = [0] * Step.SLOTS
+        words[Step.ARGUMENTS], words[Step.KERNELS] = len(self.slots), len(self.kernels)
+        words[Step.SIZES], words[Step.INLINE] = self.sizes, int(self.inline)
+        words[Step.SCRATCH], words[Step.COUNTERS] = self.scratch, self.counters
+        words[Step.COUNTER_BYTES] = self.counter_bytes
+        words += [*self.slots, *(word for pair in self.kernels for word in pair)]
+        words[Step.LENGTH] = len(words)
+        return words
+
+    def placed(self, places: Sequence[int], base: int) -> KernelStep:
+        """The step on arrays at these places, with its memory from a byte on."""
+        slots = tuple([places[slot] if slot >= 0 else slot - base for slot in self.slots])
+        scratch, counters = self.scratch + base, self.counters + base
+        return replace(self, slots=slots, scratch=scratch, counters=counters)
+
+
+class Record(np.ndarray):
+    """Words that a built-in function reads; what they lie in is kept in `keeps`."""
+
     keeps: tuple[Any, ...]
+
+
+class LaunchRecord(Record):
+    """The words of a launch of `steps`, whose memory takes so many `nbytes` in each call."""
+
+    steps: tuple[KernelStep, ...]
+    nbytes_of_memory: int
 
 
 class _MethodDef(ctypes.Structure):
@@ -51,7 +93,7 @@ class NativeLaunch:
     """
 
     def __init__(self, addresses: Sequence[int], library: Any) -> None:
-        launch, guarded, limit, join, forget, end = addresses
+        launch, guarded, free, limit, join, forget, end = addresses
         self._library = library
         self._method = _MethodDef(b"launch", launch, _FASTCALL, None)
         self._guarded = _MethodDef(b"guarded", guarded, _FASTCALL | _KEYWORDS, None)
@@ -62,6 +104,7 @@ class NativeLaunch:
         self._join = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(join)
         self._forget = ctypes.CFUNCTYPE(None)(forget)
         self._end = ctypes.CFUNCTYPE(None)(end)
+        POOL.when_freed.append(ctypes.CFUNCTYPE(None)(free))
         self._forget()
         self._is_forked = False
         os.register_at_fork(after_in_child=self._forget_threads)
@@ -91,25 +134,85 @@ class NativeLaunch:
         self,
         kernels: Sequence[tuple[int, int]],
         arrays: int,
-        fixed: Sequence[int],
         keeps: tuple[Any, ...],
         *,
+        sizes: int = 0,
+        scratch: int = 0,
+        counters: int = 0,
         inline: bool,
     ) -> Callable[..., None]:
         """A function of arrays that runs kernels, pairs of an address and a number of groups.
 
-        `fixed` are the addresses of sizes, scratch memory and counters, and `keeps` is what must
-        stay as long as the function. It raises TypeError for what is not a NumPy array.
+        `sizes` is the address of theirs. They have so many bytes of `scratch` memory and of
+        `counters`, which are 0 at first. `keeps` is what must stay as long as the function. It
+        raises TypeError for what is not a NumPy array, MemoryError where there is no memory.
         """
-        words = [arrays, len(kernels), int(inline), id(np.ndarray), *fixed]
-        record = np.array([*words, *(word for pair in kernels for word in pair)], np.int64)
-        record = record.view(LaunchRecord)
-        record.keeps = (*keeps, self)
+        behind = _aligned(scratch)
+        slots = tuple(range(arrays))
+        step = KernelStep(tuple(kernels), slots, sizes, 0, behind, counters, inline)
+        return self._function((step,), arrays, behind + counters, keeps)
+
+    def sequence(
+        self,
+        launchers: Sequence[tuple[Callable[..., None], Sequence[int]]],
+        arrays: int,
+        temporaries: Sequence[int],
+    ) -> Callable[..., None]:
+        """A function of so many arrays that runs launchers, each on those at its slots.
+
+        Slots behind the arrays are temporaries of so many bytes, which are there for a call.
+        """
+        places, base = list(range(arrays)), 0
+        for nbytes in temporaries:
+            places.append(-1 - base)
+            base += _aligned(nbytes)
+        steps: list[KernelStep] = []
+        for launcher, slots in launchers:
+            of_slots = [places[slot] for slot in slots]
+            steps += [step.placed(of_slots, base) for step in _record_of(launcher).steps]
+        memory = base + max(_record_of(launcher).nbytes_of_memory for launcher, _ in launchers)
+        return self._function(steps, arrays, memory, tuple([each for each, _ in launchers]))
+
+    def _function(
+        self, steps: Sequence[KernelStep], arrays: int, memory: int, keeps: tuple[Any, ...]
+    ) -> Callable[..., None]:
+        words = [0] * Launch.FIRST
+        words[Launch.ARRAYS], words[Launch.STEPS] = arrays, len(steps)
+        words[Launch.INLINE] = int(all(step.inline for step in steps))
+        words[Launch.ARRAY_TYPE], words[Launch.MEMORY] = id(np.ndarray), memory
+        words[Launch.ROOM] = max(len(step.slots) for step in steps) + 2
+        for step in steps:
+            words += step.words()
+        record = np.array(words, np.int64).view(LaunchRecord)
+        record.keeps, record.steps, record.nbytes_of_memory = (*keeps, self), tuple(steps), memory
         return self._new(ctypes.addressof(self._method), record, None)
 
-    def guarded(self, table: LaunchRecord) -> Callable[..., Any]:
+    def guarded(self, table: Record) -> Callable[..., Any]:
         """A function of arguments that launches what a table has for them (`GuardedCalls`)."""
         return self._new(ctypes.addressof(self._guarded), table, None)
+
+
+def runs_at_once(launcher: object) -> bool:
+    """Whether a launcher is a built-in function, of which several can be a sequence."""
+    return type(getattr(launcher, "__self__", None)) is LaunchRecord
+
+
+def in_sequence(
+    launchers: Sequence[tuple[Callable[..., None], Sequence[int]]],
+    arrays: int,
+    temporaries: Sequence[int],
+) -> Callable[..., None]:
+    """`NativeLaunch.sequence` of the runtime of these launchers."""
+    runtime: NativeLaunch = _record_of(launchers[0][0]).keeps[-1]
+    return runtime.sequence(launchers, arrays, temporaries)
+
+
+def _record_of(launcher: Any) -> LaunchRecord:
+    return launcher.__self__
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def has_lock() -> bool:
@@ -117,7 +220,10 @@ def has_lock() -> bool:
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-NAMES = ("launch", "guarded", "limit_threads", "join_team", "forget_threads", "end_threads")
+NAMES = (
+    *("launch", "guarded", "free_memory"),
+    *("limit_threads", "join_team", "forget_threads", "end_threads"),
+)
 
 
 def runtime_ir(threads: int) -> str:
@@ -126,7 +232,7 @@ def runtime_ir(threads: int) -> str:
     spelled = "".join(f"\\{byte:02X}" for byte in text)
     return f"""{thread_pool_ir(threads)}
 @message = internal constant [{len(text)} x i8] c"{spelled}"
-{_with_offsets(_LAUNCH + GUARDED)}"""
+{_with_offsets(LAUNCH + GUARDED)}"""
 
 
 def _with_offsets(text: str) -> str:
@@ -135,112 +241,3 @@ def _with_offsets(text: str) -> str:
     fields = ("AXES", "SHAPE", "STRIDES", "", "DTYPE", "FLAGS")
     places |= {name: _DATA + _WORD * (n + 1) for n, name in enumerate(fields)}
     return re.sub(r"\b([A-Z]+)_OFFSET\b", lambda found: str(places[found[1]]), text)
-
-
-_LAUNCH = """
-@PyExc_TypeError = external global ptr
-@_Py_NoneStruct = external global i8
-declare i32 @PyType_IsSubtype(ptr, ptr)
-declare void @PyErr_SetString(ptr, ptr)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare void @Py_IncRef(ptr)
-
-define ptr @launch(ptr %self, ptr %objects, i64 %given) {
-  %record_at = getelementptr i8, ptr %self, i64 DATA_OFFSET
-  %record = load ptr, ptr %record_at
-  %expected = load i64, ptr %record
-  %fits = icmp eq i64 %given, %expected
-  br i1 %fits, label %begin, label %refuse
-refuse:
-  %error = load ptr, ptr @PyExc_TypeError
-  call void @PyErr_SetString(ptr %error, ptr @message)
-  ret ptr null
-begin:
-  %room = add i64 %given, 2
-  %arguments = alloca ptr, i64 %room, align 8
-  %array_type_at = getelementptr i64, ptr %record, i64 3
-  %array_type = load ptr, ptr %array_type_at
-  br label %next
-next:
-  %number = phi i64 [ 0, %begin ], [ %following, %take ]
-  %more = icmp ult i64 %number, %given
-  br i1 %more, label %look, label %taken
-look:
-  %object_at = getelementptr ptr, ptr %objects, i64 %number
-  %object = load ptr, ptr %object_at
-  %type_at = getelementptr i8, ptr %object, i64 TYPE_OFFSET
-  %type = load ptr, ptr %type_at
-  %same = icmp eq ptr %type, %array_type
-  br i1 %same, label %take, label %ask
-ask:
-  %derived = call i32 @PyType_IsSubtype(ptr %type, ptr %array_type)
-  %is_array = icmp ne i32 %derived, 0
-  br i1 %is_array, label %take, label %refuse
-take:
-  %data_at = getelementptr i8, ptr %object, i64 DATA_OFFSET
-  %data = load ptr, ptr %data_at
-  %argument_at = getelementptr ptr, ptr %arguments, i64 %number
-  store ptr %data, ptr %argument_at
-  %following = add i64 %number, 1
-  br label %next
-taken:
-  call void @run_kernels(ptr %record, ptr %arguments, i64 %given)
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
-}
-
-; Runs the kernels of a record on the addresses of so many arrays, behind which two more fit.
-define void @run_kernels(ptr %record, ptr %arguments, i64 %given) {
-  %sizes_at = getelementptr i64, ptr %record, i64 4
-  %sizes = load ptr, ptr %sizes_at
-  %scratch_at = getelementptr i64, ptr %record, i64 5
-  %scratch = load ptr, ptr %scratch_at
-  %counters_at = getelementptr i64, ptr %record, i64 6
-  %counters = load ptr, ptr %counters_at
-  %first = getelementptr ptr, ptr %arguments, i64 %given
-  store ptr %scratch, ptr %first
-  %second = getelementptr ptr, ptr %first, i64 1
-  store ptr %counters, ptr %second
-  %inline_at = getelementptr i64, ptr %record, i64 2
-  %inline_word = load i64, ptr %inline_at
-  %inline = icmp ne i64 %inline_word, 0
-  br i1 %inline, label %kernels, label %release
-release:
-  %saved = call ptr @PyEval_SaveThread()
-  br label %kernels
-kernels:
-  %thread = phi ptr [ null, %0 ], [ %saved, %release ]
-  %count_at = getelementptr i64, ptr %record, i64 1
-  %count = load i64, ptr %count_at
-  %words = getelementptr i64, ptr %record, i64 7
-  br label %kernel
-kernel:
-  %index = phi i64 [ 0, %kernels ], [ %after, %run_alone ], [ %after, %run_shared ]
-  %left = icmp ult i64 %index, %count
-  br i1 %left, label %run, label %finished
-run:
-  %after = add i64 %index, 1
-  %twice = shl i64 %index, 1
-  %function_at = getelementptr i64, ptr %words, i64 %twice
-  %function = load ptr, ptr %function_at
-  %groups_at = getelementptr i64, ptr %function_at, i64 1
-  %groups = load i64, ptr %groups_at
-  %one = icmp eq i64 %groups, 1
-  %alone = or i1 %inline, %one
-  br i1 %alone, label %run_alone, label %run_shared
-run_alone:
-  call void %function(ptr %arguments, ptr %sizes, i64 0, i64 %groups)
-  br label %kernel
-run_shared:
-  call void @run_in_parallel(ptr %function, ptr %arguments, ptr %sizes, i64 %groups)
-  br label %kernel
-finished:
-  br i1 %inline, label %end, label %take_back
-take_back:
-  call void @PyEval_RestoreThread(ptr %thread)
-  br label %end
-end:
-  ret void
-}
-"""

@@ -22,6 +22,7 @@ from mdtensor.errors import ShapeError
 
 # Where it is imported, it begins a process, which no test may.
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+LARGE = np.arange(512.0 * 700).reshape(512, 700) % 17
 A, B = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(4, 5)
 
 
@@ -73,6 +74,11 @@ def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
             lambda: mdt.conv(A[None, :, :, None], np.ones((1, 2, 2, 1)), padding=0).shape,
             (1, 2, 3, 1),
         ),
+        "several steps": (lambda: mdt.einsum("ij,jk,kl,lm->im", A, B, B.T, A.T), A @ B @ B.T @ A.T),
+        "scratch memory and a large result": (
+            lambda: mdt.einsum("ij,kj->ik", LARGE, LARGE),
+            LARGE @ LARGE.T,
+        ),
     }
     for name, (call, due) in cases.items():
         np.testing.assert_allclose(hot(call, monkeypatch), due, rtol=1e-12, err_msg=name)
@@ -91,6 +97,7 @@ def test_calls_on_tensors_that_come_again(monkeypatch: pytest.MonkeyPatch) -> No
         "out": (lambda: mdt.einsum("ij,jk->ik", a, b.detach(), out=out), A @ B),
         "an array": (lambda: mdt.einsum("ij,jk->ik", a, B), A @ B),
         "a number": (lambda: mdt.sum(a), A.sum()),
+        "several steps": (lambda: mdt.einsum("ij,jk,kl->il", a, B, B.T), A @ B @ B.T),
         "a parameter": (torch.no_grad()(lambda: mdt.einsum("ij,jk->ik", a, b)), A @ B),
     }
     for name, (call, due) in cases.items():

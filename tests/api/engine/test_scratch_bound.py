@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,18 +30,15 @@ Axes = tuple[list[int], list[int]]
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The bytes of scratch memory of all programs that are launched for the first time.
+    """The bytes of scratch memory of all programs that are launched for the first time."""
+    launches, found = registry.engine_for().device.launches, [0]
+    launcher = launches.launcher
 
-    A device whose programs need none may not be asked for any.
-    """
-    device, found = registry.engine_for().device, [0]
-    scratch = device.scratch
+    def noted(*given: Any, scratch: int, **options: Any) -> object:
+        found.append(scratch)
+        return launcher(*given, scratch=scratch, **options)
 
-    def noted(nbytes: int, **in_turn: bool) -> object:
-        found.append(nbytes)
-        return scratch(nbytes, **in_turn)
-
-    monkeypatch.setattr(device, "scratch", noted)
+    monkeypatch.setattr(launches, "launcher", noted)
     return found
 
 

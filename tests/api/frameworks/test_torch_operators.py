@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -339,3 +340,25 @@ def test_a_call_of_several_programs_is_one_operator_and_known_by_its_key(
     with pytest.raises(IndexingError, match="label 5, where there are 5 classes"):
         mdt.cross_entropy(scores, other + 4)
     assert len(ran) == 1
+
+
+def test_batches_of_the_first_vmap_are_known_in_other_threads() -> None:
+    """As those are that compute gradients on a GPU, where the level of the vmap is not."""
+    of_first_vmap: Any = pytest.importorskip("torch._vmap_internals")._vmap
+    held = call_text.held_call(
+        mdt.einsum, "ij,jk->ik", mdt.spec((3, 4), "f8"), mdt.spec((4, 5), "f8")
+    )
+    b = randn(4, 5, grad=False)
+
+    def elsewhere(a: Any) -> Any:
+        found: list[Any] = []
+        thread = threading.Thread(
+            target=lambda: found.extend(torch_operators.register().call(held.text, [a, b]))
+        )
+        thread.start()
+        thread.join()
+        return found[0]
+
+    a = randn(2, 6, 3, 4, grad=False)
+    torch.testing.assert_close(of_first_vmap(elsewhere)(a[0]), a[0] @ b)
+    torch.testing.assert_close(of_first_vmap(of_first_vmap(elsewhere))(a), a @ b)

@@ -59,7 +59,7 @@ def native(jit: JitCompiler) -> NativeLaunch:
 
 def launcher(jit: JitCompiler, native: NativeLaunch, count: int = 6, *, inline: bool = True) -> Any:
     (add,), library = jit.addresses(jit.object_code(ADD.replace("COUNT", str(count))), ["add"])
-    return native.launcher([(add, 1)], 3, (0, 0, 0), (library,), inline=inline)
+    return native.launcher([(add, 1)], 3, (library,), inline=inline)
 
 
 @pytest.fixture(params=[True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from mdtensor.api.arrays.torch_tensors import exchange_of, maker_of
+from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.llvm.guarded_calls import GuardedCall, GuardedCalls, counted_by
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
@@ -208,3 +210,26 @@ def test_nothing_is_left_behind(guards: GuardedCalls, launch: Launch) -> None:
         guards.call(x.T)
     launch.seen.clear()
     assert (sys.getrefcount(x), sys.getrefcount(MISSED), sys.getrefcount(torch.Tensor)) == before
+
+
+def test_entries_may_go_while_torch_is_asked(guards: GuardedCalls, launch: Launch) -> None:
+    """What is asked of torch lets other threads run, which may clear the table."""
+    forgotten: list[Any] = []
+
+    def clears() -> bool:
+        guards.clear()
+        gc.collect()
+        forgotten.append([np.full(words, -1) for words in range(20, 60) for _ in range(50)])
+        return False
+
+    x = torch.nn.Parameter(randn(2, 3))
+    forward = torch.autograd.forward_ad
+    exchange = ArrayExchange.of(
+        type(x), ("requires_grad", clears, "is_neg", forward, "_current_level", -1)
+    )
+    make, exchanges = maker_of(SPEC, x), {type(x): exchange}
+    for _ in range(20):
+        guards.add(GuardedCall((x,), (), launch, SPEC, make=make, exchanges=exchanges))
+        found = guards.call(x)
+        assert launch.seen.pop()[1] == (x.data_ptr(), found.data_ptr())
+    assert len(forgotten) == 20

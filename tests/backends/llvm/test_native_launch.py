@@ -70,7 +70,7 @@ def made(jit, threads, groups, *, inline=False, team=None):
         runtime.join_team(ctypes.cast(team, ctypes.c_void_p).value)
     (count,), library = jit.addresses(jit.object_code(COUNT), ["count"])
     kernels = [(count, groups), (count, groups)]
-    return runtime.launcher(kernels, 2, (0, 0, 0), (library,), inline=inline)
+    return runtime.launcher(kernels, 2, (library,), inline=inline)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -264,7 +264,7 @@ done:
 def test_a_signal_that_comes_during_a_kernel_is_handled_behind_its_launch(jit):
     runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(2)), NAMES))
     (wait,), library = jit.addresses(jit.object_code(WAIT), ["wait"])
-    launch = runtime.launcher([(wait, 2), (wait, 2)], 1, (0, 0, 0), (library,), inline=False)
+    launch = runtime.launcher([(wait, 2), (wait, 2)], 1, (library,), inline=False)
     main = threading.get_ident()
 
     def interrupts():
@@ -293,7 +293,7 @@ def test_no_more_threads_take_parts_than_may(jit, monkeypatch, most):
     monkeypatch.setattr(thread_count, "_listeners", [])
     runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(5)), NAMES))
     (whose,), library = jit.addresses(jit.object_code(WHOSE), ["whose"])
-    launch = runtime.launcher([(whose, 1000)], 1, (0, 0, 0), (library,), inline=False)
+    launch = runtime.launcher([(whose, 1000)], 1, (library,), inline=False)
     try:
         thread_count.set_limit(most)
         found = set()
@@ -326,3 +326,98 @@ def test_a_team_is_told_how_many_may(jit, monkeypatch, most, told):
     finally:
         thread_count.set_limit(thread_count.ALL)
     assert numbers == [told, told]
+
+
+# Adds 1 to what the first array has, in the second one, and counts how often in the counters; the
+# scratch memory is written to.
+STEP = """
+define void @step(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
+  %from = load ptr, ptr %arguments
+  %to_at = getelementptr ptr, ptr %arguments, i64 1
+  %to = load ptr, ptr %to_at
+  %scratch_at = getelementptr ptr, ptr %arguments, i64 2
+  %scratch = load ptr, ptr %scratch_at
+  %counters_at = getelementptr ptr, ptr %arguments, i64 3
+  %counters = load ptr, ptr %counters_at
+  br label %next
+next:
+  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
+  %more = icmp ult i64 %group, %end
+  br i1 %more, label %work, label %done
+work:
+  %before = atomicrmw add ptr %counters, i64 1 seq_cst
+  %none_before = icmp ult i64 %before, GROUPS
+  %one = zext i1 %none_before to i64
+  %place = getelementptr i64, ptr %from, i64 %group
+  %was = load i64, ptr %place
+  %sum = add i64 %was, %one
+  %own = getelementptr i64, ptr %scratch, i64 %group
+  store i64 %sum, ptr %own
+  %target = getelementptr i64, ptr %to, i64 %group
+  store i64 %sum, ptr %target
+  %following = add i64 %group, 1
+  br label %next
+done:
+  ret void
+}
+"""
+
+
+def stepping(jit, groups, *, inline=False):
+    runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(2)), NAMES))
+    text = STEP.replace("GROUPS", str(groups))
+    (step,), library = jit.addresses(jit.object_code(text), ["step"])
+    memory = {"scratch": groups * 8, "counters": 8}
+    return runtime, runtime.launcher([(step, groups)], 2, (library,), **memory, inline=inline)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_each_launch_has_scratch_memory_and_counters_of_0(jit, inline):
+    _, launch = stepping(jit, 100, inline=inline)
+    numbers, found = np.arange(100), np.zeros(100, np.int64)
+    for _ in range(3):
+        launch(numbers, found)
+        assert (found == numbers + 1).all()
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_sequence_has_temporaries(jit, inline):
+    runtime, launch = stepping(jit, 100, inline=inline)
+
+    def around(middle):
+        steps = [(launch, (0, 2)), (middle, (2, 3)), (launch, (3, 1))]
+        return runtime.sequence(steps, 2, [100 * 8] * 2)
+
+    three = around(launch)
+    five = around(three)
+    for run, steps in ((three, 3), (five, 5), (three, 3)):
+        numbers, found = np.arange(100), np.zeros(100, np.int64)
+        run(numbers, found)
+        assert (found == numbers + steps).all()
+
+
+def test_launches_of_several_threads_have_memory_of_their_own(jit):
+    runtime, launch = stepping(jit, 5000)
+    two = runtime.sequence([(launch, (0, 2)), (launch, (2, 1))], 2, [5000 * 8])
+    wrong: list[int] = []
+
+    def calls(number):
+        numbers, found = np.full(5000, number), np.zeros(5000, np.int64)
+        for _ in range(200):
+            two(numbers, found)
+            if not (found == number + 2).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=calls, args=(n * 1000,)) for n in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+
+
+def test_no_memory_is_an_error_of_the_call(jit):
+    runtime, launch = stepping(jit, 100)
+    much = runtime.sequence([(launch, (0, 2)), (launch, (2, 1))], 2, [1 << 62])
+    with pytest.raises(MemoryError):
+        much(np.arange(100), np.zeros(100, np.int64))
