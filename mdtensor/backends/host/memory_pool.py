@@ -58,7 +58,8 @@ class Memory:
     """What the pool of results has, in bytes, and how often it had what was asked for.
 
     `live` is memory of arrays that are there, `pooled` of those that are gone, `peak` the most that
-    was live at once, `bound` the most that may be pooled.
+    was live at once, `bound` the most that may be pooled. `launches` keep so much for what lies
+    between their steps.
     """
 
     live: int
@@ -67,11 +68,13 @@ class Memory:
     bound: int
     hits: int
     misses: int
+    launches: int = 0
 
     def __str__(self) -> str:
         sizes = ("live", "pooled", "peak", "bound")
         told = [f"{in_words(getattr(self, name))} {name}" for name in sizes]
-        return ", ".join([*told, f"{self.hits} hits, {self.misses} misses"])
+        kept = f"{in_words(self.launches)} of launches"
+        return ", ".join([*told, f"{self.hits} hits, {self.misses} misses", kept])
 
 
 class MemoryPool:
@@ -104,8 +107,8 @@ class MemoryPool:
         self._live = self._pooled = self._peak = 0
         self._lately = self._before = 0  # most that was live at once, now and in the period before
         self._hits = self._misses = 0
-        # What gives back memory that others keep for their next launch.
-        self.when_freed: list[Callable[[], object]] = []
+        # What tells how much launches keep, and what gives that back.
+        self.launches: list[tuple[Callable[[], int], Callable[[], object]]] = []
 
     def array(self, nbytes: int, layout: Mapping[str, Any]) -> np.ndarray | None:
         """An array of so many bytes with a layout, a part of NumPy's array interface.
@@ -128,12 +131,14 @@ class MemoryPool:
     def now(self) -> Memory:
         """What there is."""
         self._alone(self._took_all_back)
-        return Memory(self._live, self._pooled, self._peak, self.bound(), self._hits, self._misses)
+        kept = sum(nbytes() for nbytes, _ in self.launches)
+        counts = self._hits, self._misses, kept
+        return Memory(self._live, self._pooled, self._peak, self.bound(), *counts)
 
     def free(self) -> None:
         """Gives all blocks that no array lies in back to the system, and what launches keep."""
         self._alone(self._emptied)
-        for give_back in self.when_freed:
+        for _, give_back in self.launches:
             give_back()
 
     def trim(self, idle_s: float) -> None:

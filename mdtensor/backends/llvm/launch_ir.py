@@ -88,6 +88,19 @@ none:
   ret ptr null
 }}
 
+; The size of the block that is kept, or 0; as all that is exported, called under Python's lock.
+define i64 @kept_memory() {{
+  %kept_word = load i64, ptr @kept_block
+  %kept = inttoptr i64 %kept_word to ptr
+  %has = icmp ne i64 %kept_word, 0
+  br i1 %has, label %look, label %none
+look:
+  %size = load i64, ptr %kept
+  ret i64 %size
+none:
+  ret i64 0
+}}
+
 define void @free_memory() {{
   %kept_word = atomicrmw xchg ptr @kept_block, i64 0 acq_rel
   %kept = inttoptr i64 %kept_word to ptr

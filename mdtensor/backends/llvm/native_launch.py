@@ -93,7 +93,7 @@ class NativeLaunch:
     """
 
     def __init__(self, addresses: Sequence[int], library: Any) -> None:
-        launch, guarded, free, limit, join, forget, end = addresses
+        launch, guarded, kept, free, limit, join, forget, end = addresses
         self._library = library
         self._method = _MethodDef(b"launch", launch, _FASTCALL, None)
         self._guarded = _MethodDef(b"guarded", guarded, _FASTCALL | _KEYWORDS, None)
@@ -104,7 +104,8 @@ class NativeLaunch:
         self._join = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(join)
         self._forget = ctypes.CFUNCTYPE(None)(forget)
         self._end = ctypes.CFUNCTYPE(None)(end)
-        POOL.when_freed.append(ctypes.CFUNCTYPE(None)(free))
+        memory = ctypes.PYFUNCTYPE(ctypes.c_int64)(kept), ctypes.PYFUNCTYPE(None)(free)
+        POOL.launches.append(memory)
         self._forget()
         self._is_forked = False
         os.register_at_fork(after_in_child=self._forget_threads)
@@ -221,7 +222,7 @@ def has_lock() -> bool:
 
 
 NAMES = (
-    *("launch", "guarded", "free_memory"),
+    *("launch", "guarded", "kept_memory", "free_memory"),
     *("limit_threads", "join_team", "forget_threads", "end_threads"),
 )
 
