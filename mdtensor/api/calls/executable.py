@@ -69,7 +69,7 @@ class Ready:
             else:
                 run = _in_steps(launches, makes, filled)
             if counted is not None:
-                run = counted(run, alone=all(each.finish is None for each in launches))
+                run = counted(run, alone=all(map(_is_alone, launches)))
         if program.converted:
             run = _converting(run, program.converted)
         engine_name = engine() if steps else statistics.FILLED
@@ -144,6 +144,14 @@ def _at_once(
     for numbers in dict.fromkeys(number for _, several in uncounteds for number in several):
         found = counting_launches(found, numbers)
     return found
+
+
+def _is_alone(launch: Launch) -> bool:
+    """Whether the calling thread runs a step by itself."""
+    run, _ = uncounted(launch.run)
+    if runs_at_once(run):
+        return all(step.inline for step in run.__self__.steps)
+    return launch.finish is None and getattr(run, "inline", True)
 
 
 def _may_lack_memory(

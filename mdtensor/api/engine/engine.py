@@ -120,7 +120,10 @@ class Engine:
         if use_store and self.winner(problem) is not None:
             return None
         ask = partial(self.tiers.ask_for_first, structure, sizes, problem)
-        is_kept = partial(self.tiers.load, structure)
+
+        def is_kept() -> bool:
+            return self.policy.own(problem) is not None or self.tiers.load(structure)
+
         return evaluated(md_hom, ask, is_kept, structure.evaluations)
 
     def problem_of(self, md_hom: MDHom) -> Problem:

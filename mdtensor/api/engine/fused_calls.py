@@ -118,7 +118,7 @@ class Joined:
         if alone:
             with contextlib.suppress(CompileError, LoweringError):
                 fused = self._compiled(program, winners)
-        if fused is None and not any(winners):
+        if fused is None:
             with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
                 fused = self._by_rows(program)
         self.made[key] = Made(winners, fused)

@@ -49,6 +49,8 @@ class Winners:
         self._store = store
         # Programs that this process made while it looked for winners, by problems and schedules.
         self._found = Bounded[tuple[Problem, Schedule], tuple[KernelSource, Program]](_MOST_FOUND)
+        # Keys of problems, each of which is asked for several things in a row.
+        self._keys = Bounded[Problem, str](_MOST_FOUND)
 
     def program(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
@@ -137,8 +139,12 @@ class Winners:
         The store's key is a line for people, under which a wrong schedule would be slow; a wrong
         program would be wrong.
         """
-        head = self._environment, _state_of_the_code()
-        return "\n".join((*head, problem_key(problem), digest_of(problem)))
+        key = self._keys.get(problem)
+        if key is None:
+            head = self._environment, _state_of_the_code()
+            key = "\n".join((*head, problem_key(problem), digest_of(problem)))
+            self._keys.keep(problem, key)
+        return key
 
 
 def content_of(compiled: Compiled) -> bytes:

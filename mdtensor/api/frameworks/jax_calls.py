@@ -84,6 +84,8 @@ def _returned(jax: Any, result: Any) -> Any:
 class _JaxCall(ForeignCall):
     """A call whose computations are operations of a program of JAX."""
 
+    joins = True
+
     def __init__(self, jax: Any, function: Callable[..., Any]) -> None:
         super().__init__()
         self._jax = jax

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 Array = Any
 
 # Modules whose public functions are calls that can be planned.
-_MODULES = (
-    "mdtensor.api.frontends.convolution",
-    "mdtensor.api.frontends.correlation",
-    "mdtensor.api.frontends.ndimage.derivatives",
-    "mdtensor.api.frontends.ndimage.ndimage",
-    "mdtensor.api.frontends.ndimage.ranks",
-    "mdtensor.api.frontends.reduce",
-)
+_FRONT_ENDS = "mdtensor.api.frontends."
 # Options of einsum, and those that make a call of it a reduction.
 _OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
 _REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
@@ -46,11 +39,11 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
 
     `operands` are arrays or specs (see `spec`); the plan takes arrays of their shapes, strides and
     types. With a string, options are those of `einsum`, and the result is in C order by default.
-    With a function, all arguments are those of the function: `reduce`, `scan`, `conv`, `convolve`,
-    a filter of `ndimage`, a stencil or a directive. The plan takes what is an array or a spec
-    among them, in order, options last, and has everything else as it is now. With `devices`, a list
-    of names as `mdtensor.devices` has them or "all", each of these computes a part
-    (docs/devices.md).
+    With a function, all arguments are those of the function: `reduce`, `conv`, `softmax`, a filter
+    of `ndimage`, any other of mdtensor's, a stencil or a directive. The plan takes what is an array
+    or a spec among them, in order, options last, and has everything else as it is now. With
+    `devices`, a list of names as `mdtensor.devices` has them or "all", each of these computes a
+    part (docs/devices.md).
 
     Raises what the call would raise, TranslationError for what cannot be planned, and DeviceError
     for arrays of several CUDA devices and for `devices` that are none.
@@ -137,7 +130,7 @@ def _plan_of_call(
     from mdtensor.api.plans.call_plan import CallPlan
 
     is_stencil = isinstance(function, StencilFunction)
-    is_ours = str(getattr(function, "__module__", "")) in _MODULES
+    is_ours = str(getattr(function, "__module__", "")).startswith(_FRONT_ENDS)
     if not (is_ours or is_stencil or isinstance(function, Directive) or function is einsum):
         raise TranslationError(
             f"{shown(function)} is neither an einsum string nor a function that can be planned",

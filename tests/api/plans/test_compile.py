@@ -16,7 +16,7 @@ from mdtensor.api.plans.bound_arguments import Arguments
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.api.plans.explain import explained
 from mdtensor.autotune.search.abort_conditions import evaluations
-from mdtensor.errors import DTypeError, ShapeError, TranslationError
+from mdtensor.errors import DTypeError, IndexingError, ShapeError, TranslationError
 from mdtensor.translate.python.tuples import as_tuple
 from tests.api import stand_in_bench
 
@@ -73,6 +73,11 @@ CASES: list[tuple[Any, tuple[Any, ...], dict[str, Any], bool]] = [
     (blurred, (A, np.array(0.5, "f4")), {}, True),
     (blurred, (A, np.float32(0.5)), {}, False),
     (sum_and_difference, (A[0],), {}, True),
+    (mdt.softmax, (A,), {}, True),
+    (mdt.var, (A,), {"axis": 0}, True),
+    (mdt.argmax, (A,), {"axis": 1}, True),
+    (mdt.max_pool, (IMG, 2), {"axes": (1, 2)}, True),
+    (mdt.matmul, (A, B), {}, True),
     (mdt.ndimage.gaussian_filter, (A, 1.5), {}, False),
     (mdt.ndimage.maximum_filter, (A,), {"footprint": np.eye(3)}, False),
 ]
@@ -127,6 +132,14 @@ def test_other_values_than_those_of_planning() -> None:
     assert [spec.strides for spec in again.specs] == [(1, 9), (1, 7)]
     with pytest.raises(ShapeError, match=r"operand 1: float32\[7, 9\], the plan has"):
         again(a, b)
+
+
+def test_what_a_call_checks_its_plan_checks() -> None:
+    labels = np.arange(7) % 9
+    plan = mdt.compile(mdt.cross_entropy, A, labels)
+    assert plan(A, labels) == mdt.cross_entropy(A, labels)
+    with pytest.raises(IndexingError, match="label 9, where there are 9 classes"):
+        plan(A, labels + 3)
 
 
 def test_a_function_that_prepares_its_operands_and_has_no_out() -> None:
@@ -228,7 +241,7 @@ def test_explain_shows_every_md_hom() -> None:
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: mdt.compile(print), TranslationError, "neither an einsum string nor a function"),
-    (lambda: mdt.compile(mdt.tensordot, A, B), TranslationError, "neither an einsum string"),
+    (lambda: mdt.compile(np.tensordot, A, B), TranslationError, "neither an einsum string"),
     (lambda: mdt.compile("ij->i", A, out=A), TranslationError, "out is no option of a plan"),
     (
         lambda: mdt.compile("ij->i", A, mode=1),
