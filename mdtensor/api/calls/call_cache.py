@@ -2,9 +2,9 @@
 
 Every front end is wrapped in `recalled`. A call's key is what the caller wrote: layouts of arrays,
 values of everything else, functions by what they say. The first call with a key is made in full,
-and what it ran is noted; where that was one computation on arrays that the caller gave, later calls
-with this key run its kernels and nothing else. Tables are emptied whenever better kernels may
-exist, see `invalidation.clear`.
+and what it ran is noted; where these were computations on arrays that the caller gave, and on what
+they gave, later calls with this key run their kernels and nothing else. Tables are emptied whenever
+better kernels may exist, see `invalidation.clear`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
 _OF_XARRAY = "mdtensor.api.frameworks.xarray_calls"
+_LINKED = "mdtensor.api.parts.linked_calls"
 NO_TENSORS = object()  # what is given of a call without tensors of torch
 _NAMED = object()  # stands between positional and named arguments
 
@@ -494,6 +495,12 @@ def _in_full(
             launch, contents = found
             if not contents:
                 guarded(args, options, launch, generation)
+    elif len(notes) > 1 and generation == invalidation.generation():
+        linked = importlib.import_module(_LINKED)
+        launch = linked.launch_of_several(notes, arrays, result)
+        if launch is not None:
+            _keep(known, key, launch, generation)
+            guarded(args, options, launch, generation)
     call_trace.kept(key, known)
     return originals.get(id(result), result)
 

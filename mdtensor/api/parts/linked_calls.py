@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import spec_of
-from mdtensor.api.calls.program_calls import Request, suited
+from mdtensor.api.calls.call_recorder import Noted
+from mdtensor.api.calls.launchers import telling
+from mdtensor.api.calls.program_calls import Request, ready_for, suited
 from mdtensor.api.parts.placeholders import place_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.programs.joined import Call, joined
+from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
 
@@ -106,6 +109,43 @@ def linked(seen: Sequence[Planned], operands: Sequence[np.ndarray], returned: An
         raise TranslationError("what a program gives is checked")
     results = tuple([_number(numbers, array) for array in returned])
     return LinkedCalls(tuple(calls), tuple(constants), results, tuple(checks))
+
+
+def launch_of_several(
+    notes: Sequence[Noted | None], given: Sequence[Any], returned: Any
+) -> Callable[..., Any] | None:
+    """The launch that repeats a recorded call of several programs, on NumPy's arrays, as one.
+
+    None where the call is more than these, or wrote to an array that it was given.
+    """
+    places = {place_of(array) for array in given if type(array) is np.ndarray}
+    if len(places) < len(given) or isinstance(returned, tuple):
+        return None
+    numbers: dict[int, np.ndarray] = {}
+
+    def placed(value: Any) -> Any:
+        """An array in the place of a number of NumPy's, which is told by what it is."""
+        is_number = issubclass(type(value), np.generic) and type(value) is not np.bool_
+        return numbers.setdefault(id(value), np.empty((), value.dtype)) if is_number else value
+
+    seen: list[Planned] = []
+    for noted in notes:
+        if noted is None or noted.program is None or noted.targets:
+            return None
+        operands = [*map(placed, noted.operands), *noted.constants]
+        request = Request(
+            noted.program, operands, constants=len(noted.constants), check=noted.check
+        )
+        seen.append(Planned(request, tuple(map(placed, as_tuple(noted.result)))))
+    try:
+        link = linked(seen, given, (placed(returned),))
+        program = link.program(list(map(spec_of, given)), np)
+    except TranslationError:
+        return None
+    if not link.reads(len(given)):
+        return None
+    ready = ready_for(program, np)
+    return telling(link.bound(ready.new, len(given), np), ready.served_by)
 
 
 def _number(numbers: dict[Any, int], array: Any) -> int:

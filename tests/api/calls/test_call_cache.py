@@ -13,6 +13,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import call_cache, program_calls
 from mdtensor.api.engine import registry
 from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, out, pw
+from mdtensor.errors import IndexingError
 
 RNG = np.random.default_rng(77)
 FACTOR = 2.0
@@ -87,6 +88,16 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
             b[r, s] * a[r : r + len(a) - 1, s : s + len(a) - 1] for r in (0, 1) for s in (0, 1)
         ),
     ),
+    "several programs": (
+        mdt.cross_entropy,
+        lambda call, a, b: call(a, (b[0] % len(a)).astype(int)),
+        lambda a, b: np.mean(
+            [
+                np.log(np.exp(row - row[int(c) % len(a)]).sum())
+                for row, c in zip(a, b[0], strict=True)
+            ]
+        ),
+    ),
     "matvec": (
         matvec,
         lambda call, a, b: call(a, b[0]),
@@ -117,6 +128,14 @@ def test_an_array_given_twice_does_not_mix_up_operands(name: str) -> None:
     a, b = drawn(7, 7), drawn(7, 7)
     for x, y in ((a, a), (a, b), (b, a)):
         np.testing.assert_allclose(call(function, x, y), expected(x, y))
+
+
+def test_what_a_call_checks_is_checked_when_it_is_recalled() -> None:
+    scores, labels = drawn(6, 6), np.arange(6)
+    for _ in range(3):
+        mdt.cross_entropy(scores, labels)
+    with pytest.raises(IndexingError, match="label 6, where there are 6 classes"):
+        mdt.cross_entropy(scores, labels + 1)
 
 
 @pytest.mark.parametrize("name", CALLS)
