@@ -495,9 +495,9 @@ def _in_full(
             launch, contents = found
             if not contents:
                 guarded(args, options, launch, generation)
-    elif len(notes) > 1 and generation == invalidation.generation():
+    elif len(notes) > 1 and None not in notes and generation == invalidation.generation():
         linked = importlib.import_module(_LINKED)
-        launch = linked.launch_of_several(notes, arrays, result)
+        launch = linked.launch_of_several(whole, args, options, arrays)
         if launch is not None:
             _keep(known, key, launch, generation)
             guarded(args, options, launch, generation)

@@ -11,7 +11,6 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
 from mdtensor.dataclass import dataclass
-from mdtensor.translate.md_hom_program import Program
 
 Array = Any
 Launch = Callable[..., Any]
@@ -33,8 +32,7 @@ class Noted:
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
     those for the results. `constants` are operands behind these, which follow from the arguments
-    that are no operands. `served_by` is what `stage_timer.ran` is told of later calls. `program`
-    is what ran, after `check` saw the operands.
+    that are no operands. `served_by` is what `stage_timer.ran` is told of later calls.
     """
 
     new: Callable[..., Any]
@@ -44,8 +42,6 @@ class Noted:
     result: Any
     constants: tuple[Array, ...] = ()
     served_by: tuple[object, ...] = ()
-    program: Program | None = None
-    check: Callable[..., object] | None = None
 
 
 def launch_of(

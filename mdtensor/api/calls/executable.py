@@ -52,7 +52,7 @@ class Ready:
             for slot, fill in zip(slots, program.fills, strict=False)
             if fill is not None
         ]
-        self.results, self.program = results, program
+        self.results = results
         makers = [made(spec) for spec in results]
         run = _of_some(launch(steps[0]), program) if program.is_one_kernel else None
         if whole is not None:

@@ -342,17 +342,7 @@ def _note(
         if check is not None:
             new, into = _checking(new, check, len(arrays)), _checking(into, check, len(arrays))
         call_cache.note(
-            call_cache.Noted(
-                new,
-                into,
-                operands[:count],
-                targets,
-                result,
-                kept,
-                ready.served_by,
-                ready.program,
-                check,
-            )
+            call_cache.Noted(new, into, operands[:count], targets, result, kept, ready.served_by)
         )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays.operands import spec_of
-from mdtensor.api.calls.call_recorder import Noted
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.program_calls import Request, ready_for, suited
-from mdtensor.api.parts.placeholders import place_of
+from mdtensor.api.parts.placeholders import place_of, planned_by, reserved
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
+from mdtensor.scoped import Given, Result
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.programs.joined import Call, joined
@@ -111,38 +111,43 @@ def linked(seen: Sequence[Planned], operands: Sequence[np.ndarray], returned: An
     return LinkedCalls(tuple(calls), tuple(constants), results, tuple(checks))
 
 
-def launch_of_several(
-    notes: Sequence[Noted | None], given: Sequence[Any], returned: Any
-) -> Callable[..., Any] | None:
-    """The launch that repeats a recorded call of several programs, on NumPy's arrays, as one.
+def planned(
+    function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
+) -> tuple[list[Planned], Result]:
+    """What a function would run, in order, and what it returns of placeholders."""
+    seen: list[Planned] = []
 
-    None where the call is more than these, or wrote to an array that it was given.
+    def plan(request: Request) -> Any:
+        out = request.out
+        if out is None:
+            results = tuple(map(reserved, request.program.results))
+            out = results[0] if len(results) == 1 else results
+        seen.append(Planned(request, as_tuple(out)))
+        return out
+
+    return seen, planned_by(plan, function, *args, **options)
+
+
+def launch_of_several(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    given: Sequence[Any],
+) -> Callable[..., Any] | None:
+    """The launch that repeats a call of several programs on the NumPy arrays among its arguments.
+
+    None where the call is more than these, has several results, or was `given` an array twice.
     """
     places = {place_of(array) for array in given if type(array) is np.ndarray}
-    if len(places) < len(given) or isinstance(returned, tuple):
+    if len(places) < len(given):
         return None
-    numbers: dict[int, np.ndarray] = {}
-
-    def placed(value: Any) -> Any:
-        """An array in the place of a number of NumPy's, which is told by what it is."""
-        is_number = issubclass(type(value), np.generic) and type(value) is not np.bool_
-        return numbers.setdefault(id(value), np.empty((), value.dtype)) if is_number else value
-
-    seen: list[Planned] = []
-    for noted in notes:
-        if noted is None or noted.program is None or noted.targets:
-            return None
-        operands = [*map(placed, noted.operands), *noted.constants]
-        request = Request(
-            noted.program, operands, constants=len(noted.constants), check=noted.check
-        )
-        seen.append(Planned(request, tuple(map(placed, as_tuple(noted.result)))))
     try:
-        link = linked(seen, given, (placed(returned),))
+        seen, returned = planned(function, *args, **options)
+        link = linked(seen, given, (returned,))
         program = link.program(list(map(spec_of, given)), np)
     except TranslationError:
         return None
-    if not link.reads(len(given)):
+    if not link.reads(len(given)) or any(each.request.out is not None for each in seen):
         return None
     ready = ready_for(program, np)
     return telling(link.bound(ready.new, len(given), np), ready.served_by)

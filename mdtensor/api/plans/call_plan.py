@@ -5,57 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
-from mdtensor.api.calls import call_trace, program_calls
+from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.launchers import telling
-from mdtensor.api.calls.program_calls import Request, ready_for, suited
+from mdtensor.api.calls.program_calls import ready_for, suited
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
-from mdtensor.api.parts.linked_calls import LinkedCalls, Planned, linked
-from mdtensor.api.parts.placeholders import reserved
+from mdtensor.api.parts.linked_calls import LinkedCalls, linked, planned
 from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
-from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError
-from mdtensor.scoped import Given, Result, scoped
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    """Notes the programs that a call would run."""
-
-    seen: list[Planned] = field(default_factory=list[Planned])
-
-    def plan(self, request: Request) -> Any:
-        """Notes one; gives what stands for its results."""
-        out = request.out
-        if out is None:
-            results = tuple(map(reserved, request.program.results))
-            out = results[0] if len(results) == 1 else results
-        self.seen.append(Planned(request, as_tuple(out)))
-        return out
-
-
-def planned(
-    function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
-) -> tuple[list[Planned], Result]:
-    """What a function would run, in order, and what it returns of placeholders."""
-    planner = _Planner()
-    settings = [(program_calls.planner, planner.plan), call_trace.unnoted()]
-    return planner.seen, scoped(settings, function, *args, **options)
 
 
 class CallPlan(Plan):

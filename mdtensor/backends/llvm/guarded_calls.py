@@ -68,7 +68,7 @@ class GuardedCalls:
         table = np.array(words, np.int64).view(Record)
         table.keeps = (watchers, missed, native)
         self._table = table
-        self._entries: tuple[Record, ...] = ()  # those of the table, at least
+        self._entries: dict[int, Record] = {}  # those of the table at least, by their addresses
         self._held = (self._entries,)
         table[Table.HOLDER] = id(self._entries)
         self._next = 0
@@ -80,14 +80,15 @@ class GuardedCalls:
         place = self._next
         self._next = (place + 1) % MOST
         # Whatever interrupts this, the table has no place of an entry that nobody holds.
-        self._hold((*self._entries, entry))
-        self._table[Table.ENTRIES + place] = entry.ctypes.data
+        address, oldest = entry.ctypes.data, int(self._table[Table.ENTRIES + place])
+        self._hold(self._entries | {address: entry})
+        self._table[Table.ENTRIES + place] = address
         self._table[Table.COUNT] = max(self._table[Table.COUNT], place + 1)
-        places = {*self._table[Table.ENTRIES :].tolist()}
-        self._hold(tuple([each for each in self._entries if each.ctypes.data in places]))
+        if oldest:
+            self._hold({each: its for each, its in self._entries.items() if each != oldest})
         return entry
 
-    def _hold(self, entries: tuple[Record, ...]) -> None:
+    def _hold(self, entries: dict[int, Record]) -> None:
         """Keeps entries, for the calls that begin from now on as well."""
         at_least = [each for each in self._held if id(each) == self._table[Table.HOLDER]]
         self._held = (*at_least, entries)
@@ -99,7 +100,7 @@ class GuardedCalls:
         self._table[Table.ENTRIES :] = 0
         self._table[Table.COUNT] = self._table[Table.LAST] = 0
         self._next = 0
-        self._hold(())
+        self._hold({})
 
 
 def counted_by(entry: np.ndarray) -> int:

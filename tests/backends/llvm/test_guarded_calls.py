@@ -204,8 +204,8 @@ def test_an_entry_stays_as_long_as_the_table_has_it(guards: GuardedCalls) -> Non
         add(guards, str(number), A, B)
         if number % 7 == 0:
             guards.clear()
-        places = {entry.ctypes.data for entry in guards._entries}
-        assert places == {*guards._table[Table.ENTRIES :].tolist()} - {0}
+        places = {*guards._table[Table.ENTRIES :].tolist()} - {0}
+        assert places == {entry.ctypes.data for entry in guards._entries.values()}
 
 
 def test_threads_call_while_entries_come_and_go(guards: GuardedCalls) -> None:

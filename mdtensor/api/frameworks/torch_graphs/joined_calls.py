@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.parts.linked_calls import linked
+from mdtensor.api.parts.linked_calls import linked, planned
 from mdtensor.api.plans.bound_arguments import stand_ins_of
-from mdtensor.api.plans.call_plan import planned
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
