@@ -12,7 +12,7 @@ from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.program_calls import Request, ready_for, suited
 from mdtensor.api.parts.placeholders import place_of, planned_by, reserved
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import TranslationError
+from mdtensor.errors import MdtensorError, TranslationError
 from mdtensor.scoped import Given, Result
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
@@ -136,21 +136,32 @@ def launch_of_several(
 ) -> Callable[..., Any] | None:
     """The launch that repeats a call of several programs on the NumPy arrays among its arguments.
 
-    None where the call is more than these, has several results, or was `given` an array twice.
+    None where the call is more than these, has several results, or was `given` an array twice. The
+    call was made: what it is planned by may neither write to its arrays nor raise.
     """
     places = {place_of(array) for array in given if type(array) is np.ndarray}
     if len(places) < len(given):
         return None
     try:
-        seen, returned = planned(function, *args, **options)
+        named = {name: _read_only(option) for name, option in options.items()}
+        seen, returned = planned(function, *map(_read_only, args), **named)
         link = linked(seen, given, (returned,))
         program = link.program(list(map(spec_of, given)), np)
-    except TranslationError:
+    except (MdtensorError, ValueError):  # ValueError: of NumPy, for an array that it may not write
         return None
     if not link.reads(len(given)) or any(each.request.out is not None for each in seen):
         return None
     ready = ready_for(program, np)
     return telling(link.bound(ready.new, len(given), np), ready.served_by)
+
+
+def _read_only(argument: Any) -> Any:
+    """An argument, which is a view that nobody can write to if it is an array."""
+    if type(argument) is not np.ndarray:
+        return argument
+    view = argument.view()
+    view.flags.writeable = False
+    return view
 
 
 def _number(numbers: dict[Any, int], array: Any) -> int:

@@ -139,6 +139,19 @@ def test_new_shapes_of_calls_of_several_programs_are_recalled(
     np.testing.assert_allclose([mdt.cross_entropy(*case) for case in cases], found)
 
 
+def test_a_call_that_is_planned_once_it_was_made_writes_nothing() -> None:
+    @call_cache.recalled
+    def both(a: np.ndarray, to: np.ndarray) -> np.ndarray:
+        to[...] = mdt.reduce("ij->i", mdt.einsum("ij,kj->ik", a, a), combine="max")
+        return mdt.einsum("i,i->i", to, to)
+
+    for _ in range(3):
+        a, to = drawn(5, 6), np.zeros(5)
+        due = (a @ a.T).max(1)
+        np.testing.assert_allclose(both(a, to), due * due)
+        np.testing.assert_allclose(to, due)
+
+
 def test_what_a_call_checks_is_checked_when_it_is_recalled() -> None:
     scores, labels = drawn(6, 6), np.arange(6)
     for _ in range(3):
