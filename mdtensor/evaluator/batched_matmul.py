@@ -20,6 +20,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr
 
 Axes = tuple[int, ...]
+_LINE = 64  # bytes that come from memory together
 
 # OpenBLAS ends its threads as the process forks or ends; where another thread computes by them,
 # neither would go on.
@@ -64,8 +65,9 @@ class BatchedMatmul:
             self._summed(array.astype(self.dtype, copy=False), axes)
             for array, axes in zip(operands, self.alone, strict=True)
         ]
-        a = _matrix(lhs, self.batch, self.rows, self.inner)
-        b = _matrix(rhs, self.batch, self.inner, self.columns)
+        inner = _as_it_lies(rhs if _overlaps(lhs) else lhs, self.inner)
+        a = _matrix(lhs, self.batch, self.rows, inner)
+        b = _matrix(rhs, self.batch, inner, self.columns)
         order = (*self.batch, *self.rows, *self.columns)
         others = tuple([axis for axis in range(self.rank) if axis not in order])
         extents = [max(lhs.shape[axis], rhs.shape[axis]) for axis in order]
@@ -80,8 +82,40 @@ class BatchedMatmul:
         return np.add.reduce(array, axis=axes, dtype=self.dtype, keepdims=True) if axes else array
 
 
+def _overlaps(view: np.ndarray) -> bool:
+    """Whether elements of a view are the same in memory, as those of windows: it is copied."""
+    reach = 0
+    for stride, extent in sorted(zip(map(abs, view.strides), view.shape, strict=True)):
+        if extent > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (extent - 1)
+    return False
+
+
+def _as_it_lies(array: np.ndarray, axes: Axes) -> Axes:
+    """Axes in the order in which they lie in an array's memory, the outermost first.
+
+    In it the array may be a matrix as it is.
+    """
+    return tuple(sorted(axes, key=lambda axis: -abs(array.strides[axis])))
+
+
+def _cost_of_copy(array: np.ndarray, axes: Axes) -> float:
+    """About what an element takes, in nanoseconds, where the innermost loop is along the last axis.
+
+    A loop takes some to begin, and elements that lie apart in memory a line each.
+    """
+    along = [axis for axis in axes if array.shape[axis] > 1]
+    if not along:
+        return math.inf
+    return 10 / array.shape[along[-1]] + min(abs(array.strides[along[-1]]), _LINE) / 16
+
+
 def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.ndarray:
-    """The view as a stack of matrices, copied where it is none."""
+    """The view as a stack of matrices, copied where it is none; runs of memory stay together."""
+    if _cost_of_copy(array, rows) < _cost_of_copy(array, columns):
+        return _matrix(array, batch, columns, rows).swapaxes(-1, -2)
     shape = array.shape
     extents = [math.prod([shape[axis] for axis in axes]) for axes in (batch, rows, columns)]
     order = (*batch, *rows, *columns)
@@ -117,16 +151,26 @@ def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
     )
     if not inner or not (rows or columns) or axes(True, False, False):
         return None
-    return BatchedMatmul(
-        held(md_hom.scalar.results[0].dtype),
-        factors,
-        (axes(True, True, False), axes(True, False, True)),
-        axes(False, True, True),
-        rows,
-        columns,
-        inner,
-        len(md_hom.dims),
-    )
+    alone = axes(True, True, False), axes(True, False, True)
+    if _innermost(md_hom) in rows:  # so that results are written in runs of memory
+        factors, alone = (factors[1], factors[0]), (alone[1], alone[0])
+        rows, columns = columns, rows
+    dtype = held(md_hom.scalar.results[0].dtype)
+    batch = axes(False, True, True)
+    return BatchedMatmul(dtype, factors, alone, batch, rows, columns, inner, len(md_hom.dims))
+
+
+def _innermost(md_hom: MDHom) -> int | None:
+    """The axis along which neighbours of the result are neighbours in memory, if there is one."""
+    [access] = md_hom.out_view
+    strides = md_hom.outputs[access.buffer].spec.strides
+    near = [
+        axis
+        for axis, dim in enumerate(md_hom.dims)
+        for index, stride in zip(access.index, strides, strict=True)
+        if dim.extent > 1 and abs(stride) == 1 and dim.name in index.dims
+    ]
+    return near[0] if near else None
 
 
 def _factors(md_hom: MDHom) -> tuple[int, int] | None:

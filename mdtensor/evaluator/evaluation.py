@@ -173,6 +173,12 @@ class Evaluation:
                 results = self._finished(part, inputs, self._of(part, inputs, views))
                 self._write(part, results, outputs)
 
+    @property
+    def has_window(self) -> bool:
+        """Whether it is a product of matrices, one of them read in windows."""
+        sides = [] if self._matmul is None else [self._reads[n] for n in self._matmul.sides]
+        return any(side is not None and side.repeats for side in sides)
+
     def launcher(self) -> Callable[..., None]:
         """The program itself."""
         return self
@@ -250,18 +256,26 @@ class Evaluation:
             if dim.name in self._indexed
         }
 
-    def _is_too_large(self, part: Sequence[Range]) -> bool:
-        """Whether a part has more elements between NumPy's functions than fit."""
+    def _axes_to_halve(self, part: Sequence[Range]) -> list[int]:
+        """The axes along which a part may be halved whose arrays do not fit, the outermost first.
+
+        So the innermost one stays long, along which NumPy's loops run, and runs of memory do. Of a
+        product they are those along which its window moves, which is else copied for each part:
+        first the rows of that matrix or its columns, of whichever it has more.
+        """
         extents = [high - low for low, high in part]
         if self._matmul is None:
-            return not self._is_in_place and math.prod(extents) > self._points
-        sides = [self._reads[n] for n in self._matmul.sides]
-        windows = [
-            math.prod([e for e, steps in zip(extents, side.steps, strict=True) if steps])
-            for side in sides
-            if side is not None and side.repeats
-        ]
-        return max(windows, default=0) > ELEMENTS
+            fits = self._is_in_place or math.prod(extents) <= self._points
+            return [] if fits else [n for n, e in enumerate(extents) if e > self._runs[n]]
+        for side in [self._reads[n] for n in self._matmul.sides]:
+            if side is not None and side.repeats:
+                along = [n for n, steps in enumerate(side.steps) if steps and extents[n] > 1]
+                inner = [n for n in along if n in self._matmul.inner]
+                outer = [n for n in along if n not in inner]
+                sizes = [math.prod([extents[n] for n in axes]) for axes in (outer, inner)]
+                if math.prod(sizes) > ELEMENTS:
+                    return [*outer, *inner] if sizes[0] >= sizes[1] else [*inner, *outer]
+        return []
 
     @cached_property
     def _parts(self) -> list[tuple[Range, ...]]:
@@ -273,17 +287,14 @@ class Evaluation:
         halves = self._kept_halves(part)
         return [each for half in halves for each in self._cut(half)] if halves else [part]
 
-    def _kept_halves(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
-        """The halves of a part that is too large along its outermost concatenated dim, else none.
+    def _kept_halves(self, part: Sequence[Range]) -> list[tuple[Range, ...]]:
+        """The halves of a part that is too large along a concatenated dim, else none.
 
-        So the innermost one stays long, along which NumPy's loops run, and runs of memory do.
+        Those of a product are along the first dim that its window should be cut along, or none.
         """
-        if self._is_too_large(part):
-            for axis, (dim, (low, high)) in enumerate(zip(self._dims, part, strict=True)):
-                if isinstance(dim.combine, Concat) and high - low > self._runs[axis]:
-                    middle = (low + high) // 2
-                    return [_with(part, axis, span) for span in ((low, middle), (middle, high))]
-        return []
+        axes = self._axes_to_halve(part)[: None if self._matmul is None else 1]
+        kept = [n for n in axes if isinstance(self._dims[n].combine, Concat)]
+        return [*_halved(part, kept[0])] if kept else []
 
     def _least_runs(self) -> list[int]:
         """For each dim, the extent down to which parts are cut along it.
@@ -305,19 +316,21 @@ class Evaluation:
     def _halves(
         self, part: Sequence[Range]
     ) -> tuple[Operator, Sequence[Range], Sequence[Range]] | None:
-        """The halves of a part that is too large along its outermost combined dim."""
-        inner = () if self._matmul is None else self._matmul.inner
-        is_long = math.prod([part[axis][1] - part[axis][0] for axis in inner]) > TERMS
-        if not is_long and not self._is_too_large(part):
-            return None
-        for axis, dim in enumerate(self._dims):
-            low, high = part[axis]
-            if high - low > 1 and (axis in inner or not is_long):
-                if not isinstance(dim.combine, Pointwise):
-                    return None
-                middle = (low + high) // 2
-                lower, upper = _with(part, axis, (low, middle)), _with(part, axis, (middle, high))
-                return dim.combine.op, lower, upper
+        """The halves of a part that is too large, or adds up too much, along a combined dim.
+
+        It is the outermost combined one: others are combined within it.
+        """
+        axes = self._axes_to_halve(part)
+        if self._matmul is not None:
+            inner = [n for n in self._matmul.inner if part[n][1] - part[n][0] > 1]
+            if math.prod([part[n][1] - part[n][0] for n in inner]) > TERMS:
+                axes = inner
+        for axis in axes:
+            combine = self._dims[axis].combine
+            if isinstance(combine, Pointwise):
+                return combine.op, *_halved(part, axis)
+            if not isinstance(combine, Concat):
+                break
         return None
 
     def _estimate(self) -> float:
@@ -326,8 +339,8 @@ class Evaluation:
         kept = math.prod([dim.extent for dim in self._kept])
         views = len(self._reads) + len(self._after) + len(self._writes)
         if self._matmul is not None:
-            is_blas = self._matmul.dtype.char in "fdFD"
-            seconds = points * (BY_BLAS if is_blas else WITHOUT_BLAS) + kept * SIMPLE
+            each = BY_BLAS.get(self._matmul.dtype.char, WITHOUT_BLAS)
+            seconds = points * each + kept * SIMPLE
             for view, access in zip(self._reads, self._md_hom.inp_view, strict=True):
                 if view is not None:
                     each = COPIED if view.repeats else SIMPLE
@@ -352,16 +365,18 @@ class Evaluation:
         pieces, part = 1, self._whole
         while halves := self._kept_halves(part):
             pieces, part = 2 * pieces, halves[-1]
-        if self._matmul is not None:
-            pieces *= -(-math.prod([dims[axis].extent for axis in self._matmul.inner]) // TERMS)
-        elif not self._is_in_place:
+        while halved := self._matmul and self._halves(part):
+            pieces, part = 2 * pieces, halved[-1]
+        if self._matmul is None and not self._is_in_place:
             pieces = max(pieces, points // self._points)
         written = sum([seconds_to_convert(output.spec.dtype) for output in self._md_hom.outputs])
         return seconds + kept * (SIMPLE + written) + pieces * calls * CALL
 
 
-def _with(part: Sequence[Range], axis: int, span: Range) -> tuple[Range, ...]:
-    return (*part[:axis], span, *part[axis + 1 :])
+def _halved(part: Sequence[Range], axis: int) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
+    low, high = part[axis]
+    before, after, middle = part[:axis], part[axis + 1 :], (low + high) // 2
+    return (*before, (low, middle), *after), (*before, (middle, high), *after)
 
 
 def _stays(dim: Dim) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from mdtensor import forks
 from mdtensor.api.arrays.operands import spec_of
 from mdtensor.api.engine import evaluated
 from mdtensor.evaluator import batched_matmul, evaluation
+from mdtensor.evaluator.batched_matmul import BatchedMatmul
 from mdtensor.evaluator.evaluation import Evaluation
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Pointwise, PrefixSum, named
@@ -82,6 +84,40 @@ def test_products_of_matrices_are_blas_and_many_points_are_expected_to_take_long
     # Long sums of products are cut, sums of elements are not.
     assert seconds("i,i->", (60_000_000,), (60_000_000,)) > evaluated.COMPILING
     assert seconds("ij->i", (1000, 50_000)) < evaluated.COMPILING
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("n i+r c, k r c -> n i k", ((2, 66, 8), (9, 3, 8))),
+        ("n c i+r, k c r -> n k i", ((2, 8, 66), (9, 8, 3))),
+        ("n i+r c, n i k -> k r c", ((2, 66, 8), (2, 64, 9))),  # the gradient of the filters
+        ("n c i+r, n k i -> k c r", ((2, 8, 66), (2, 9, 64))),
+    ],
+)
+def test_windows_are_copied_once(
+    text: str, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are cut where the window moves, be its dims kept or combined."""
+    monkeypatch.setattr(evaluation, "ELEMENTS", 100)
+    copied: list[int] = []
+    product = BatchedMatmul.__call__
+
+    def counted(self: BatchedMatmul, operands: Sequence[np.ndarray]) -> np.ndarray:
+        copied.extend([e.size for e in operands if np.may_share_memory(e, arrays[0])])
+        return product(self, operands)
+
+    monkeypatch.setattr(BatchedMatmul, "__call__", counted)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(shape) for shape in shapes]
+    md_hom = md_hom_from_einsum(text, tuple(map(spec_of, arrays)))
+    [expected] = run(md_hom, arrays)
+    found = np.empty_like(expected)
+    Evaluation(md_hom)(*arrays, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert len(copied) > 10
+    assert max(copied) <= 100
+    assert sum(copied) == 2 * 64 * 3 * 8
 
 
 def test_parts_keep_the_innermost_dim_whole() -> None:

@@ -38,6 +38,7 @@ from mdtensor.api.calls.hot_calls import MISSED, HotCalls
 from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
+from mdtensor.precedence import prepared, preparing
 from mdtensor.scoped import Setting, scoped
 from mdtensor.stage_timer import stage
 from mdtensor.translate.operators.combination import Combination
@@ -188,6 +189,10 @@ def recalled(
     invalidation.tables.append(known)
     hot = HotCalls()
     invalidation.tables.append(hot)
+    # Calls that were made once, with the generation in which their launches were chosen: the
+    # built-in function gets those that come again.
+    once = Bounded[tuple[object, ...], int](SIZE)
+    invalidation.tables.append(once)
 
     def described(
         args: Sequence[Any], options: Mapping[str, Any]
@@ -232,8 +237,15 @@ def recalled(
         launch = at_once(args, options)
         if launch is not None:
             _keep(known, key, launch, generation)
-            guarded(args, options, launch, generation)
+            once.keep(key, generation)
         return launch
+
+    def repeated(
+        key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any], launch: Launch
+    ) -> None:
+        """Notes that a call is made again."""
+        if key in once and not _is_seen() and (generation := once.pop(key, None)) is not None:
+            guarded(args, options, launch, generation)
 
     def guarded(
         args: Sequence[Any], options: Mapping[str, Any], launch: Launch, generation: int
@@ -298,7 +310,10 @@ def recalled(
             key = _with_ending(key, args)
         if key is not None:
             launch = known_get(key)
-            if launch is None and at_once is not None:
+            if launch is not None:
+                if once:
+                    repeated(key, args, options, launch)
+            elif at_once is not None:
                 launch = kept_at_once(key, args, options)
             if launch is not None:
                 if options:
@@ -330,6 +345,8 @@ def recalled(
                 return calls.called(called, args, options, described)
             result = device_scope.called_there(whole, args, options)
             return as_given(result, args, options) if invalidation.has_tensors else result
+        if launch is not None and once:
+            repeated(key, args, options, launch)
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)
         if launch is not None:
@@ -351,7 +368,7 @@ def recalled(
             if launch is not None:
                 with stage("run"):
                     return launch(*arrays)
-        return _in_full(whole, known, described, guarded, args, options, by_layout=by_layout)
+        return _in_full(whole, known, described, once, args, options, by_layout=by_layout)
 
     torch_compile.in_graphs(called)
     return cast("Callable[P, Any]", called)
@@ -475,7 +492,7 @@ def _in_full(
     whole: Callable[..., Any],
     known: Bounded[tuple[object, ...], Launch],
     described: Described,
-    guarded: Callable[[Sequence[Any], Mapping[str, Any], Launch, int], None],
+    once: Bounded[tuple[object, ...], int],
     args: tuple[Any, ...],
     options: Mapping[str, Any],
     *,
@@ -486,7 +503,11 @@ def _in_full(
     key, arrays = described(args, options)
     notes: list[Noted | None] = []
     generation = invalidation.generation()
-    result = scoped([*noting(notes), (TRACED, None)], whole, *args, **options)
+    preparing()
+    try:
+        result = scoped([*noting(notes), (TRACED, None)], whole, *args, **options)
+    finally:
+        prepared()
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
         found = launch_of(noted, arrays, result, options.get("out"), by_layout=by_layout)
@@ -494,13 +515,13 @@ def _in_full(
             _keep_by_content(known, key, *found, arrays, generation)
             launch, contents = found
             if not contents:
-                guarded(args, options, launch, generation)
+                once.keep(key, generation)
     elif len(notes) > 1 and None not in notes and generation == invalidation.generation():
         linked = importlib.import_module(_LINKED)
         launch = linked.launch_of_several(whole, args, options, arrays)
         if launch is not None:
             _keep(known, key, launch, generation)
-            guarded(args, options, launch, generation)
+            once.keep(key, generation)
     call_trace.kept(key, known)
     return originals.get(id(result), result)
 

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.forks import keep_over_forks
+from mdtensor.precedence import give_way
 from mdtensor.process_end import seconds_left
 from mdtensor.signals import uninterrupted
 from mdtensor.stage_timer import Recorder, asked_for, beside
@@ -105,7 +106,8 @@ class Background(Generic[Work]):
                 self._changed.notify_all()
 
     def _pause(self) -> bool:
-        """Waits for a moment; whether the work is to end."""
+        """Waits for a moment, and for calls that are prepared; whether the work is to end."""
+        give_way()
         with self._changed:
             return self._changed.wait_for(lambda: self._is_closing, min(_PAUSE, self._last_s))
 

@@ -7,7 +7,6 @@ or frequent work one with the shape's own constants, that one is compiled, and l
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -46,6 +45,7 @@ from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import key_form, problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.precedence import give_way
 
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.15
@@ -59,8 +59,6 @@ WORTH_OFTEN = 0.1
 HASTY = 5.0
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
-# Seconds between the steps of a ranking: other threads come first.
-BREATH = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,5 +282,4 @@ class CpuPolicy:
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, computed at low priority."""
-        pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self._target, general=general, most=1, pause=pause)[0]
+        return ranked(problem, self._target, general=general, most=1, pause=give_way)[0]

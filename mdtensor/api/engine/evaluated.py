@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 VARIABLE = "MDTENSOR_TIER0"
 # Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least, and
-# longer for each function that takes many instructions.
-COMPILING, FUNCTION = 0.06, 0.03
+# longer: for each function that takes many instructions, for each access beyond two, and for a
+# product whose operand is read in windows.
+COMPILING, FUNCTION, ACCESS, WINDOW = 0.06, 0.03, 0.02, 0.1
 # And what loading takes that an earlier process kept, on a device that is open.
 LOADING = 0.01
 
@@ -36,6 +37,12 @@ class Evaluated:
 def is_on() -> bool:
     """Whether calls are evaluated that have no kernel yet: unless `MDTENSOR_TIER0` is 0."""
     return os.environ.get(VARIABLE) != "0"
+
+
+def compiling(md_hom: MDHom) -> float:
+    """About how long a structure's first kernel takes, in seconds; longer for a window's."""
+    functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
+    return COMPILING + FUNCTION * len(functions) + ACCESS * max(0, len(md_hom.inp_view) - 2)
 
 
 def evaluated(
@@ -54,8 +61,9 @@ def evaluated(
 
     evaluation = Evaluation(md_hom)
     seconds = evaluation.seconds
-    functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
-    if seconds > COMPILING + FUNCTION * len(functions) or (seconds > LOADING and is_kept()):
+    if seconds > compiling(md_hom) + WINDOW * evaluation.has_window:
+        return None
+    if seconds > LOADING and is_kept():
         return None
     again = partial(ask, worth=seconds)
     return Evaluated(md_hom, Repeated(evaluation, again, launches or itertools.count(1)))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 
-from mdtensor.api.engine.cpu_tier import BREATH, WORTH_OFTEN
+from mdtensor.api.engine.cpu_tier import WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
 from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
@@ -24,8 +23,10 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.precedence import give_way
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.rewrites.shared_rows import rows_within
 
 # What a small step takes, in launches.
 _LAUNCHES_OF_STEP = 2
@@ -52,12 +53,6 @@ class Made:
 def is_worth_joining(seconds: float, apart: float) -> bool:
     """Whether a program by rows is expected to take no longer than its steps apart."""
     return seconds <= apart
-
-
-def _shares_rows(program: Program) -> bool:
-    from mdtensor.lower.search.chain_candidates import row_chain
-
-    return row_chain(program.steps, program.between) is not None
 
 
 class Joined:
@@ -90,7 +85,7 @@ class Joined:
         """
         if len(self.made) >= _MOST_JOINED or self._known(program, use_store=use_store) is not None:
             return run
-        if not alone and not _shares_rows(program):
+        if not alone and not rows_within(program.steps, program.between):
             return run
         key = program, use_store
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
@@ -137,14 +132,12 @@ class Joined:
         from mdtensor.lower.search.chain_candidates import best_on_rows, row_chain
 
         shared = row_chain(program.steps, program.between)
-        found = None if shared is None else best_on_rows(shared, self._tiers.target, self._pause)
+        found = None if shared is None else best_on_rows(shared, self._tiers.target, give_way)
         if found is None:
             return None
         seconds, made, schedule = found
         apart = sum(
-            ranked(self._problem_of(step.md_hom), self._tiers.target, most=1, pause=self._pause)[0][
-                0
-            ]
+            ranked(self._problem_of(step.md_hom), self._tiers.target, most=1, pause=give_way)[0][0]
             for step in program.steps
         )
         if not is_worth_joining(seconds, apart):
@@ -182,8 +175,4 @@ class Joined:
         return Fused(self._tiers.apart.compile(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
-        return ranked(problem, self._tiers.target, most=1, pause=self._pause)[0][1]
-
-    @staticmethod
-    def _pause() -> None:
-        time.sleep(BREATH)
+        return ranked(problem, self._tiers.target, most=1, pause=give_way)[0][1]

@@ -37,6 +37,9 @@ T = TypeVar("T")
 SCHEMA_VERSION = 2  # 1 had no choices
 APPLICATION_ID = 0x6D64746E  # "mdtn": which program a file belongs to
 BUSY_SECONDS = 20.0
+# Seconds for which the state of the log counts: looking at it took a tenth of a first call.
+_STATED_S = 0.005
+_writes = 0  # of this process
 
 SCHEMA = (
     """create table if not exists trials (
@@ -104,6 +107,8 @@ class SqliteShelf:
             _create_private(path)
         self._file = self._identity()
         self._log = f"{path or ''}-wal"
+        self._state: object = None
+        self._writes, self._until = -1, 0.0  # for which that holds
         # With the process that used each: over a fork they are inherited.
         self._idle: list[tuple[sqlite3.Connection, int]] = []
         weakref.finalize(self, _close_own, self._idle)
@@ -163,13 +168,17 @@ class SqliteShelf:
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection, None, None]:
+        global _writes
         if self._file != self._identity():
             raise LostFileError("the file was removed")  # SQLite would write to it all the same
         with self._connected() as connection:
             # The write lock is taken at once: one taken later fails instead of waiting.
             _retried(lambda: connection.execute("begin immediate"))
-            with _committed(connection):
-                yield connection
+            try:
+                with _committed(connection):
+                    yield connection
+            finally:
+                _writes += 1
 
     def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         if self._is_empty():
@@ -198,7 +207,17 @@ class SqliteShelf:
         return rows[0] if rows else None
 
     def state(self) -> object:
-        """The file, time and size of the log, to which all transactions add, once there is one."""
+        """The file, time and size of the log, to which all transactions add, once there is one.
+
+        Writes by other processes are seen some milliseconds later.
+        """
+        now = time.monotonic()
+        if self._writes != _writes or now >= self._until:
+            self._writes, self._until = _writes, now + _STATED_S
+            self._state = self._state_now()
+        return self._state
+
+    def _state_now(self) -> object:
         try:
             log = os.stat(self._log)
         except OSError:

@@ -18,7 +18,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target
 from mdtensor.translate.md_hom_program import Step
-from mdtensor.translate.rewrites.shared_rows import Piece, Row, pieces, shared_rows
+from mdtensor.translate.rewrites.shared_rows import Piece, Row, pieces, rows_within
 from mdtensor.translate.rewrites.shared_terms import with_shared_terms
 
 # By what rows inside must promise to be faster: estimates are far off where elements are gathered.
@@ -99,10 +99,8 @@ def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain | None:
 
     Slots of its `own` are those that nobody sees.
     """
-    rows = shared_rows(chain)
-    if not rows or not own or not {*own} <= dict(rows[0].axes).keys():
-        return None
-    return RowChain(tuple(chain), rows, tuple(own))
+    rows = rows_within(chain, own)
+    return RowChain(tuple(chain), rows, tuple(own)) if rows else None
 
 
 def best_on_rows(

@@ -8,7 +8,7 @@ is there for that block only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
@@ -96,6 +96,15 @@ def shared_rows(chain: Sequence[Step]) -> tuple[Row, ...]:
         if row is not None:
             rows.append(row)
     return tuple(rows)
+
+
+def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[Row, ...]:
+    """The rows that a chain shares, where all slots of its `own`, which nobody sees, have them.
+
+    None where it has no such slots.
+    """
+    rows = shared_rows(chain) if own else ()
+    return rows if rows and {*own} <= dict(rows[0].axes).keys() else ()
 
 
 def pieces(

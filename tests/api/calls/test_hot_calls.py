@@ -141,10 +141,21 @@ def test_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mdt.stats().generated["float"] == 2
 
 
+def test_calls_that_come_once_are_none(served: list[Any]) -> None:
+    """Their entries would take longer to make than the calls."""
+    product(A, B)
+    assert not served
+    product(A, B)
+    assert len(served) == 1
+    product(A, B)
+    assert len(served) == 1
+
+
 def test_better_kernels_are_taken(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     hot(lambda: product(A, B), monkeypatch)
     count = len(served)
     invalidation.clear()
+    product(A, B)
     product(A, B)
     assert len(served) > count
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from mdtensor.api.engine.cpu_tier import BREATH
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
 from mdtensor.api.engine.stored_schedules import with_schedules
@@ -21,6 +20,7 @@ from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.precedence import give_way
 
 Told = Callable[[Done], None]
 _MOST_BYTES = 1 << 29  # of operands, which the process that explores has of its own
@@ -82,9 +82,8 @@ class BackgroundWorkshop:
             def is_late() -> bool:
                 return time.perf_counter() - began > most
 
-            pause = lambda: time.sleep(BREATH)  # noqa: E731
             target = self._engine.target
-            ranking = ranked(self._problem, target, most=_MOST, pause=pause, enough=is_late)
+            ranking = ranked(self._problem, target, most=_MOST, pause=give_way, enough=is_late)
             if not ranking:
                 return None
             hints = self._engine.store.hints(self._key, self._engine.environment)[:_MOST_HINTS]

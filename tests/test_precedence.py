@@ -1,0 +1,72 @@
+"""Precedence: background threads wait while calls are prepared, and not for ever."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from mdtensor import precedence
+
+
+class Clock:
+    """A clock that goes on while somebody sleeps, and calls what is `due` by then."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.due: dict[float, object] = {}
+
+    def read(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for moment in [moment for moment in self.due if moment <= self.now]:
+            self.due.pop(moment)()  # type: ignore[operator]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(
+        precedence, "time", SimpleNamespace(monotonic=clock.read, sleep=clock.sleep)
+    )
+    for name in ("_first", "_begun", "_ended"):
+        monkeypatch.setattr(precedence, name, float("-inf"))
+    return clock
+
+
+def waited(clock: Clock) -> float:
+    begin = clock.now
+    precedence.give_way()
+    return clock.now - begin
+
+
+def test_nobody_waits_where_no_call_is_prepared(clock: Clock) -> None:
+    assert waited(clock) < 0.001
+    precedence.preparing()
+    precedence.prepared()
+    clock.sleep(0.1)
+    assert waited(clock) < 0.001
+
+
+def test_a_call_that_is_prepared_comes_first(clock: Clock) -> None:
+    precedence.preparing()
+    clock.due[clock.now + 0.3] = precedence.prepared
+    assert 0.35 <= waited(clock) <= 0.4
+
+
+def test_calls_that_never_stop_are_waited_for_once(clock: Clock) -> None:
+    begin = clock.now
+    for number in range(1000):
+        clock.due[begin + 0.02 * number] = precedence.preparing
+        clock.due[begin + 0.02 * number + 0.01] = precedence.prepared
+    clock.sleep(0.0)
+    assert 0.9 <= waited(clock) <= 1.1
+    assert waited(clock) < 0.001
+
+
+def test_a_call_that_does_not_end_is_waited_for_once(clock: Clock) -> None:
+    precedence.preparing()
+    assert 0.9 <= waited(clock) <= 1.1
+    assert waited(clock) < 0.001
