@@ -88,8 +88,8 @@ def assembly(given: np.dtype, wanted: np.dtype, lanes: int, processor: str) -> s
 
 PACKAGE = Path(mdtensor.__file__).parent
 OF_TENSOR_CORES = {"matrix_product.py", "panel_product.py", "tensor_maps.py"}
-# Names of other libraries' types, and of ours in the words of errors.
-OF_OTHER_LIBRARIES = {"torch_tensors.py", "jax_operators.py"}
+# Names of other libraries' types, and of ours in the words of errors and of NumPy.
+OF_OTHER_LIBRARIES = {"torch_tensors.py", "jax_operators.py", "cuda_comparison.py"}
 
 
 def test_it_is_declared_in_five_files() -> None:

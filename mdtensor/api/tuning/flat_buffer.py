@@ -53,7 +53,7 @@ class Flat:
 
 
 def _differ(memory: Array, before: Array, tolerance: float) -> bool:
-    if kind_of(memory.dtype) != "f":
+    if kind_of(memory.dtype) not in "fc":
         return bool((memory != before).any())
     with np.errstate(invalid="ignore"):
         close = abs(memory - before) <= tolerance

@@ -106,7 +106,7 @@ class Arena:
         """Compares all elements with those of the first schedule that passed the reference."""
         for flat, before in zip(self.outputs, whole, strict=True):
             tolerance = 0.0
-            if kind_of(flat.memory.dtype) == "f":
+            if kind_of(flat.memory.dtype) in "fc":
                 scale = max(self.expected.scale)
                 tolerance = epsilon(flat.memory.dtype) * 8 * max(1.0, scale)
                 tolerance += verification.rounding(self.problem, self.expected)
@@ -144,8 +144,7 @@ class CudaArena(Arena):
         return run
 
     def _differs(self, flat: Flat, before: Any, tolerance: float) -> bool:
-        found = self._comparison.differ(flat.memory, before, tolerance)
-        return flat.differs(before, tolerance) if found is None else found
+        return self._comparison.differ(flat.memory, before, tolerance)
 
 
 def _moved(flat: Flat, cupy: Any) -> Flat:

@@ -40,6 +40,7 @@ _HELD_BYTES = 512  # of a work-item's accumulators, in registers
 # of eight, float64 by four rows or columns of four at a time.
 _PADDING, _PADDING_SINGLE = 16, 32
 _SWATH = 8
+NARROW = 32  # columns at most, of blocks that have all of them
 
 
 def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int] | None:
@@ -47,7 +48,7 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
 
     Or none that bulk copies can bring.
     """
-    found: list[tuple[int, tuple[int, int, int]]] = []
+    found: list[tuple[int, bool, tuple[int, int, int]]] = []
     for row, column in itertools.permutations(problem.kept, 2):
         for depth in problem.contracted:
             factors = factors_of(problem, row, column, depth)
@@ -60,11 +61,26 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
             held = bulk and is_held(problem, factors, row)
             pairs = (row, column) if held else (column,)
             beside = (any(w.strides[d].constant == 1 for d in pairs) for w in problem.writes)
-            if not all(beside):
+            narrow = bulk and is_narrow(problem, (row, column, depth))
+            if not narrow and not all(beside):
                 continue  # every result would be a line of its own
             points = math.prod(min(256, problem.extent(d)) for d in (row, column, depth))
-            found.append((points, (row, column, depth)))
-    return max(found)[1] if found else None
+            found.append((points, narrow, (row, column, depth)))
+    return max(found)[2] if found else None
+
+
+def is_narrow(problem: Problem, dims: tuple[int, int, int]) -> bool:
+    """Whether blocks have few columns, and all there are: as rows they would be padded to 64.
+
+    Then there are few results, in whatever order they are written.
+    """
+    row, column, _ = dims
+    factors = matrices_of(problem, dims)
+    rows, columns = (problem.streams[n] for n in (factors.rows, factors.columns))
+    own = [d for d in problem.kept if columns.uses(d) and not rows.uses(d)]
+    few = own == [column] and problem.extent(column) <= NARROW < problem.extent(row)
+    turned = is_held(problem, factors, row) or is_turned(problem, factors.columns, column)
+    return few and not turned
 
 
 def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:

@@ -11,7 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import matrix_blocked, matrix_dims
+from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import (
+    is_narrow,
+    matrix_blocked,
+    matrix_dims,
+)
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import ROWS as WARP_ROWS
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import (
     is_held,
@@ -33,6 +37,7 @@ BLOCKS = (
     *((128, 256), (256, 128), (128, 128), (128, 192), (192, 128)),
     *((64, 256), (64, 128), (128, 64), (64, 64)),
 )
+_ROWS = (128, 64, 256)  # of blocks with few columns
 _SPREADS = 2  # ways to lay the rows of a block along several dims
 _SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 _LOCAL_BYTES = 227 << 10  # that a group can have
@@ -46,7 +51,7 @@ def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     dims = matrix_dims(problem, bulk=True) if target.bulk_copies else None
     if dims is None:
         return
-    for block in BLOCKS:
+    for block in blocks_of(problem, dims):
         if _is_beyond(problem, dims[1], block[1]):
             continue
         for spread in spreads(problem, dims, block[0]):
@@ -60,6 +65,13 @@ def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
                     yield schedule
                     yield from _split(problem, replace(schedule, results=""), target)
                     break  # results leave in boxes where they can
+
+
+def blocks_of(problem: Problem, dims: tuple[int, int, int]) -> Sequence[tuple[int, int]]:
+    """Rows and columns of blocks, which have all columns where these are few."""
+    if not is_narrow(problem, dims):
+        return BLOCKS
+    return [(rows, -(-problem.extent(dims[1]) // 8) * 8) for rows in _ROWS]
 
 
 def _is_beyond(problem: Problem, d: int, length: int) -> bool:

@@ -21,7 +21,7 @@ from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import (
     rows_of,
     validate_tensor,
 )
-from mdtensor.lower.gpu.tma.tma_candidates import BLOCKS, bulk_candidates
+from mdtensor.lower.gpu.tma.tma_candidates import blocks_of, bulk_candidates
 from mdtensor.lower.gpu.tma.tma_cost import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu.tma.tma_layout import panel_of, validate_bulk
 from mdtensor.lower.gpu.tma.wgmma_loop import WGMMA
@@ -44,7 +44,8 @@ def bulk_choices(
     factors = matrices_of(problem, dims)
     panel, step = panel_of(factors), factors.step
     apart = 2 if is_held(problem, factors, row) else 1
-    rows, columns = (tuple(sorted({block[n] for block in BLOCKS})) for n in (0, 1))
+    sides = zip(*blocks_of(problem, dims), strict=True)
+    rows, columns = (tuple(sorted(set(side))) for side in sides)
 
     def of_groups(d: int) -> Counts:
         if problem.reduced[d]:

@@ -68,6 +68,9 @@ from mdtensor.lower.ir.tma_statements import (
 from mdtensor.lower.problem.problem import Axis
 from mdtensor.lower.schedule.machine_model import WARP
 
+# Columns of a block up to which products are awaited at once. Their few accumulators were wrong
+# where the next product began before, and the compiler had unrolled the loop.
+AWAITED = 32
 _FULL, _EMPTY = "full", "empty"
 _STAGE, _PHASE, _BEFORE, _FOUR_WARPS = "stage", "phase", "before", "four_warps"
 _U64 = np.dtype(np.uint64)
@@ -204,31 +207,34 @@ def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Stateme
         accumulators,
         held=steps_held(frame.tilings[column].block) if held else 0,
     )
-    body = [
-        AwaitSignal(_FULL, name(_STAGE), name(_PHASE)),
-        product,
-        AwaitProducts(1),
-        If(as_index(0), "<", name(TURN), (_freed(),)),
-        Step(_BEFORE, name(_STAGE) - name(_BEFORE)),
-        *_next_stage(frame.schedule.stages),
-    ]
     refs = tuple(ref for groups in accumulators for pair in groups for ref in pair)
+    filled = AwaitSignal(_FULL, name(_STAGE), name(_PHASE))
+    if frame.tilings[column].block <= AWAITED:
+        freeing = [AwaitProducts(0, refs), _freed(_STAGE)]
+        finishing = list[Statement]()
+    else:
+        freeing = [
+            AwaitProducts(1),
+            If(as_index(0), "<", name(TURN), (_freed(_BEFORE),)),
+            Step(_BEFORE, name(_STAGE) - name(_BEFORE)),
+        ]
+        finishing = [AwaitProducts(0, refs), _freed(_BEFORE)]
+        turns = [*turns, LetIndex(_BEFORE, as_index(0), mutable=True)]
+    body = [filled, product, *freeing, *_next_stage(frame.schedule.stages)]
     through = frame.schedule.results
     results = bulk_results(frame, tile) if through else write_results(frame, tile, destinations)
     return [
         *statements,
         *turns,
-        LetIndex(_BEFORE, as_index(0), mutable=True),
         Loop(TURN, as_index(0), count, as_index(1), tuple(body)),
-        AwaitProducts(0, refs),
-        _freed(),
+        *finishing,
         *results,
     ]
 
 
-def _freed() -> Statement:
-    """Signals that this warp no longer reads the stage before."""
-    return If(name("lane"), "==", as_index(0), (SendSignal(_EMPTY, name(_BEFORE)),))
+def _freed(stage: str) -> Statement:
+    """Signals that this warp no longer reads a stage."""
+    return If(name("lane"), "==", as_index(0), (SendSignal(_EMPTY, name(stage)),))
 
 
 def _operand(frame: Frame, number: int, own: int, first: Index) -> PanelOperand:

@@ -79,6 +79,17 @@ CASES = {
     "both the other way round": case(
         _text("ji,kj->ik", i=264, j=256, k=328), (1, 2, 0), (128, 256), **LOCAL
     ),
+    "eight columns": case(_text("ij,kj->ki", i=328, j=4096, k=8), (0, 2, 1), (128, 8), stages=8),
+    "three columns, rows across the reduction": case(
+        _text("kj,ji->ki", i=1032, j=1000, k=3), (2, 0, 1), (128, 8), stages=8
+    ),
+    "64 columns, a long reduction": case(matmul(512, 8192, 64, "f2"), block=(128, 64), stages=8),
+    "64 rows and columns, a long reduction": case(
+        matmul(512, 8192, 64, "f2"), block=(64, 64), stages=8
+    ),
+    "bfloat16, twenty columns": case(
+        einsum("kj,ij->ki", {"i": 648, "j": 2048, "k": 20}, BFLOAT), (2, 0, 1), (64, 24), stages=6
+    ),
     "a batch": case(
         _text("bij,bjk->bik", b=3, i=136, j=128, k=264), (1, 3, 2), (128, 256), **LOCAL
     ),

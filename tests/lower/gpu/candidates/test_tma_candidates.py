@@ -148,6 +148,18 @@ def test_few_blocks_share_their_reduction():
     assert all(s.parts[s.tensor[2]] == 1 for s in large)
 
 
+@pytest.mark.parametrize("text", ["ik,kj->ij", "ik,jk->ij"])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 8), (5, 8), (20, 24), (32, 32)])
+def test_few_rows_are_columns_of_the_turned_product(text: str, rows: int, columns: int):
+    shapes = [(rows, 4096), (4096, 14336) if text == "ik,kj->ij" else (14336, 4096)]
+    problem = problem_from_md_hom(
+        md_hom_from_einsum(text, [TensorSpec.of(shape, "f2") for shape in shapes])
+    )
+    schedule = ranked(problem, HOPPER)[0][1]
+    assert (schedule.bulk, schedule.tensor) == (True, (2, 0, 1))
+    assert schedule.registers[0] * schedule.threads[0] == columns
+
+
 def test_results_that_no_box_can_take_are_stored_one_by_one():
     specs = [TensorSpec.of((512, 512), "f2"), TensorSpec.of((501, 512), "f2")]
     problem = problem_from_md_hom(md_hom_from_einsum("ik,jk->ij", specs))
