@@ -19,7 +19,7 @@ from mdtensor.lower.codegen.body.reduction_loops import combining_loops
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import I64
-from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Statement, Store
+from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Pointer, Statement, Store
 from mdtensor.lower.ir.values import Load, Ref
 
 _ONE = Piece(0, 1, 1)
@@ -47,10 +47,16 @@ def scatter(
     def place(k: int, copy: Index | int, at: Index) -> Index:
         strides = destinations[k].strides
         inside = total(strides[d] * index for d, index in kept.items())
-        return destinations[k].offset + size * copy + inside + strides[dim] * at
+        return size * copy + inside + strides[dim] * at
 
+    # Pointers of the group's own: for each element compilers would else add where it begins.
+    own = [f"own{k}" for k in range(len(destinations))]
+    pointers = [
+        Pointer(pointer, d.pointer, d.memory, "global", d.offset, const=False)
+        for pointer, d in zip(own, destinations, strict=True)
+    ]
     clear = [
-        Store(d.pointer, d.memory, place(k, name("copy"), point), value)
+        Store(own[k], d.memory, place(k, name("copy"), point), value)
         for k, (d, value) in enumerate(zip(destinations, neutral, strict=True))
     ]
     one, zero = as_index(1), as_index(0)
@@ -74,15 +80,12 @@ def scatter(
             at = Ref(f"at{copy}", I64)
             found.append(Let(at, index))
             spots = [place(k, copy, name(at.name)) for k in range(len(held))]
-            before = [
-                Load(d.pointer, d.memory, spot) for d, spot in zip(destinations, spots, strict=True)
-            ]
+            before = [Load(own[k], d.memory, spots[k]) for k, d in enumerate(destinations)]
             after = [Ref(f"n{copy}_{k}", ref.dtype) for k, ref in enumerate(held)]
             results = combined(operator, before, held)
             inside: list[Statement] = lets(after, results)
             inside += [
-                Store(d.pointer, d.memory, spot, ref)
-                for d, spot, ref in zip(destinations, spots, after, strict=True)
+                Store(own[k], d.memory, spots[k], after[k]) for k, d in enumerate(destinations)
             ]
             below = If(name(at.name), "<", problem.extents[dim], tuple(inside))
             found.append(If(as_index(-1), "<", name(at.name), (below,)))
@@ -94,4 +97,4 @@ def scatter(
         low, high = name(tiling.var("t")), name(tiling.var("e"))
         statements = [Loop(tiling.var("r"), low, high, one, tuple(statements))]
     here = frame.tilings[dim]
-    return [LetIndex(here.var("r"), name(here.var("t"))), *statements]
+    return [LetIndex(here.var("r"), name(here.var("t"))), *pointers, *statements]
