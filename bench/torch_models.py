@@ -88,6 +88,15 @@ def measured(name: str, tuned: float) -> None:
 
     given = x.double() if x.is_floating_point() else x
 
+    def off_by(way: Any) -> float:
+        """The error of a way: of the gradients of a step, or of results."""
+        if not model.training:
+            return error(way(x), wide(given))
+        step(way)
+        wide.zero_grad()
+        wide(given).square().mean().backward()
+        return error_of_gradients(model, wide)
+
     for mode in ("forward", "training"):
         model.train(mode == "training")
         wide.train(mode == "training")
@@ -102,20 +111,17 @@ def measured(name: str, tuned: float) -> None:
                 print(mdt.tune(seen, budget=tuned, quiet=True).summary())
                 warmed(partial(run, compiled["mdtensor"]))
             found = by_turns({n: partial(run, way) for n, way in compiled.items()})
-            if is_training:
-                step(compiled["mdtensor"])
-                wide(given).square().mean().backward()
-                off = error_of_gradients(model, wide)
-                wide.zero_grad()
-            else:
-                off = error(compiled["mdtensor"](x), wide(given))
+            off = {name: off_by(compiled[name]) for name in ("mdtensor", "eager")}
             report = mdtensor.torch.report(run, compiled["mdtensor"])
         times = ", ".join(f"{way} {each:.3f}" for way, each in found.items())
         ratios = ", ".join(
             f"{found[way] / found['mdtensor']:.2f} of {way}" for way in ("eager", "inductor")
         )
         share = f"{100 * report.share_of_ours:.0f} % in our kernels"
-        print(f"{name}, {mode}: ms {times}; as fast as {ratios}; {share}; error {off:.1e}")
+        print(
+            f"{name}, {mode}: ms {times}; as fast as {ratios}; {share}; "
+            f"error {off['mdtensor']:.1e}, of eager {off['eager']:.1e}"
+        )
         print(report, flush=True)
 
 
