@@ -164,9 +164,13 @@ def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
 
 
 def _written_in_kernel(computed: np.dtype, out: TensorSpec) -> bool:
-    """Whether a kernel may convert results as it writes them, each to a place of its own."""
+    """Whether a kernel may convert results as it writes them, each to a place of its own.
+
+    Not where bytes become wider: kernels add them up in more bits, of which the lower eight count.
+    """
     overlaps = any(s == 0 and n > 1 for n, s in zip(out.shape, out.strides, strict=True))
-    return np.can_cast(computed, out.dtype, "same_kind") and not overlaps
+    loses = computed != out.dtype and computed.kind in "iu" and computed.itemsize == 1
+    return np.can_cast(computed, out.dtype, "same_kind") and not overlaps and not loses
 
 
 def result_strides(

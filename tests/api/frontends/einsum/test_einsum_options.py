@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import mdtensor as mdt
 from mdtensor.api.frontends.einsum.einsum_options import Options
 from mdtensor.errors import DTypeError, PathError, ShapeError
 
@@ -38,3 +41,15 @@ def test_what_is_no_option_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         Options.of(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+@pytest.mark.parametrize("out", ["f4", "i2", "i8"])
+def test_bytes_have_eight_bits_before_they_become_wider(dtype: str, out: str) -> None:
+    a = (np.arange(4000) % 11).astype("f4").reshape(40, 100)
+    given: Any = {"dtype": dtype, "casting": "unsafe"}
+    for text, operands in (("ij->i", (a,)), ("ij,ij->i", (a, a))):
+        expected = np.zeros(40, out)
+        np.einsum(text, *operands, out=expected, **given)
+        found = mdt.einsum(text, *operands, out=np.zeros(40, out), **given)
+        np.testing.assert_array_equal(found, expected)
