@@ -39,10 +39,11 @@ def is_on() -> bool:
     return os.environ.get(VARIABLE) != "0"
 
 
-def compiling(md_hom: MDHom) -> float:
-    """About how long a structure's first kernel takes, in seconds; longer for a window's."""
+def seconds_to_compile(md_hom: MDHom, *, has_window: bool) -> float:
+    """Estimates the seconds to choose, lower and compile a structure's first kernel."""
     functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
-    return COMPILING + FUNCTION * len(functions) + ACCESS * max(0, len(md_hom.inp_view) - 2)
+    beyond = max(0, len(md_hom.inp_view) - 2)
+    return COMPILING + FUNCTION * len(functions) + ACCESS * beyond + WINDOW * has_window
 
 
 def evaluated(
@@ -61,7 +62,7 @@ def evaluated(
 
     evaluation = Evaluation(md_hom)
     seconds = evaluation.seconds
-    if seconds > compiling(md_hom) + WINDOW * evaluation.has_window:
+    if seconds > seconds_to_compile(md_hom, has_window=evaluation.has_window):
         return None
     if seconds > LOADING and is_kept():
         return None
