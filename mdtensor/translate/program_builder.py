@@ -12,9 +12,9 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
-from mdtensor.translate.scalar import Expr, const, param
+from mdtensor.translate.scalar import Expr, Number, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
 class ProgramBuilder:
@@ -133,11 +133,23 @@ class ProgramBuilder:
         self.fill(slot, 0)
         return slot
 
-    def fill(self, slot: int, value: float) -> None:
+    def fill(self, slot: int, value: Number) -> None:
         """Writes a value to all elements of a slot."""
         spec = self.specs[slot]
         constant = ScalarFunction((), (const(value, spec.dtype),), "constant")
         self.apply(dims_of(spec.shape), constant, (), [(slot, everywhere(spec.shape))])
+
+    def padded(self, source: int, around: Sequence[tuple[int, int]], value: Number) -> int:
+        """A slot with the elements of another, and so many of a value before and after, by axis."""
+        spec = self.specs[source]
+        shape = [extent + sum(sides) for extent, sides in zip(spec.shape, around, strict=True)]
+        target = self.new(TensorSpec.of(shape, spec.dtype))
+        self.fill(target, value)
+        extents = {f"i{n}": extent for n, extent in enumerate(spec.shape)}
+        befores = zip(extents, around, strict=True)
+        within = [AffineIndex.of(name, offset=before) for name, (before, _) in befores]
+        self.copied(source, target, Access(0, tuple(within)), extents)
+        return target
 
     def sum(self, slots: Sequence[int]) -> int:
         """A slot with the sum of several of one shape; the slot itself of one."""

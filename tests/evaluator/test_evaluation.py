@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mdtensor import forks
+from mdtensor import forks, precedence
 from mdtensor.api.arrays.operands import spec_of
 from mdtensor.api.engine import evaluated
-from mdtensor.evaluator import batched_matmul, evaluation
+from mdtensor.evaluator import batched_matmul, blas_threads, evaluation
 from mdtensor.evaluator.batched_matmul import BatchedMatmul
 from mdtensor.evaluator.evaluation import Evaluation
 from mdtensor.specs import TensorSpec
@@ -186,6 +186,32 @@ def test_no_fork_comes_within_a_product_of_matrices(monkeypatch: pytest.MonkeyPa
     Evaluation(md_hom_from_einsum("ij,jk->ik", (spec_of(a), spec_of(a))))(a, a, found)
     assert seen == [False]
     assert is_free(lock, within_s=60)
+
+
+def test_a_product_leaves_a_core_to_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = blas_threads._library()
+    assert library is not None, "NumPy's wheel has an OpenBLAS"
+    get, put = library
+    seen: list[int] = []
+
+    def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        seen.append(get())
+        return a @ b
+
+    monkeypatch.setattr(batched_matmul, "original", lambda _: product)
+    a, found = np.ones((3, 3), np.float32), np.empty((3, 3), np.float32)
+    evaluate = Evaluation(md_hom_from_einsum("ij,jk->ik", (spec_of(a), spec_of(a))))
+    before = get()
+    try:
+        for threads in (3, 1):
+            put(threads)
+            evaluate(a, a, found)
+            with precedence.compiling():
+                evaluate(a, a, found)
+            assert get() == threads
+    finally:
+        put(before)
+    assert seen == [3, 2, 1, 1]
 
 
 @pytest.mark.parametrize("text", ["i,i->", "ij,ij->", "ij,kj->ik"])

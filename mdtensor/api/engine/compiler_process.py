@@ -16,19 +16,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.host.crash_journal import Attempts
 from mdtensor.backends.protocol import Device, Program
-from mdtensor.errors import CompileError, CompilerFailedError, TuningError
+from mdtensor.errors import CompileError, CompilerFailedError, MdtensorError, TuningError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.precedence import compiling
 from mdtensor.stage_timer import stage
 
 if TYPE_CHECKING:
     from mdtensor.autotune.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 VARIABLE = "MDTENSOR_COMPILER_PROCESS"
 # What the process loads.
@@ -41,7 +45,7 @@ _MOST_WORKING, _MOST_WAITING = 60, 600.0
 _TRIES = 2
 _ENDED_BY_OTHERS = ("SIGHUP", "SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM")
 # The user's threads come first.
-_NICE = 5
+_NICE = 10
 
 
 class CompilerApart:
@@ -90,6 +94,25 @@ class CompilerApart:
                 return self._device.load(Compiled(source, machine), sizes)
         return None
 
+    def call(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+        """Calls a function of the package in the process, which no thread of this one waits for.
+
+        Arguments, results and errors are pickled. Where there is no process, or it ends, the
+        function is called in this one.
+        """
+        if (worker := self._opened()) is None:
+            return function(*args, **options)
+        try:
+            request = {"function": packed((function, args, options))}
+            with compiling():
+                reply = worker.call(request, _MOST_WAITING)
+        except TuningError:
+            self._fail_if_closed()
+            return function(*args, **options)
+        if "raised" in reply:
+            raise unpacked(reply["raised"])
+        return unpacked(reply["returned"])
+
     @property
     def is_ready(self) -> bool:
         """Whether the process was begun, and has not ended."""
@@ -128,7 +151,8 @@ class CompilerApart:
                 self._process = os.getpid()
             worker = self._worker
         try:
-            worker.begin()
+            with compiling():
+                worker.begin()
         except TuningError as error:
             self._fail_if_closed()
             _log("there is no process for compilers: %s", error.message)
@@ -144,7 +168,8 @@ class CompilerApart:
         failure: CompilerFailedError | None = None
         for _ in range(_TRIES):
             try:
-                reply = worker.call({"source": packed(source)}, _MOST_WAITING)
+                with compiling():
+                    reply = worker.call({"source": packed(source)}, _MOST_WAITING)
             except TuningError as error:
                 self._fail_if_closed()
                 failure = _failure_of(error)
@@ -218,7 +243,7 @@ def _log(text: str, *values: object) -> None:
 
 
 def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
-    """A worker's entry: a handler that compiles the source of a request to machine code."""
+    """A worker's entry: a handler of sources to compile and of functions to call."""
     make_room_for_others()
     from mdtensor.backends.select import open_compiler as compiler_of
 
@@ -226,12 +251,23 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
 
     def handle(request: dict[str, str]) -> dict[str, str]:
         _limit()
+        if "function" in request:
+            return called(request["function"])
         try:
             return {"machine": packed(compiler.compiled(unpacked(request["source"])).machine)}
         except CompileError as error:
             return {"refused": str(error)}
 
     return handle
+
+
+def called(text: str) -> dict[str, str]:
+    """What a function returns or raises, all of it pickled."""
+    function, args, options = unpacked(text)
+    try:
+        return {"returned": packed(function(*args, **options))}
+    except MdtensorError as error:
+        return {"raised": packed(error)}
 
 
 def make_room_for_others() -> None:

@@ -6,8 +6,9 @@ or frequent work one with the shape's own constants, that one is compiled, and l
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from mdtensor.api.engine.kernel_choice import (
     Structures,
     Unseen,
     add_general,
-    ranked,
+    ranking_in,
     specialised,
 )
 from mdtensor.api.engine.launch_counter import Counted
@@ -45,7 +46,6 @@ from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import key_form, problem_key
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.precedence import give_way
 
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.15
@@ -59,6 +59,9 @@ WORTH_OFTEN = 0.1
 HASTY = 5.0
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
+# Shapes of a structure without a general kernel that get one of their own: about those of a network
+# and of its batches.
+_MAX_ALONE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,39 @@ class CpuPolicy:
         if kept is None or self._seen.neighbours(key_form(GENERALISE(problem)[0]), problem):
             return False
         return self._tiers.load_own(problem, *kept)
+
+    def launches(
+        self, structure: Structures, sizes: tuple[int, ...], seconds: float
+    ) -> Iterator[int]:
+        """The numbers by which launches of a problem are counted that is evaluated in `seconds`.
+
+        Those of one that gets a kernel of its own are counted alone.
+        """
+        of = sizes if _is_alone(structure, seconds) else None
+        if (found := structure.evaluations.get(of)) is None:
+            structure.evaluations.keep(of, found := itertools.count(1))
+        return found
+
+    def ask_for_first(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem, *, worth: float
+    ) -> None:
+        """Enqueues the compilation of a kernel for a problem that is evaluated in `worth` seconds.
+
+        It is one of its own where a launch takes long, as long as few shapes of the structure ask
+        for one, and a general one otherwise.
+        """
+        alone = _is_alone(structure, worth)
+
+        def work() -> None:
+            if structure.variants or self._tiers.own(problem) is not None:
+                return
+            structure.alone += alone
+            if not (alone and self._improve_alone(structure, problem, math.inf)):
+                self._tiers.add(structure, sizes, problem, waits=False)
+                self._tiers.tell()
+
+        key = (id(structure), sizes) if alone else id(structure)
+        self._tiers.background.ask(key, work, must=True, worth=worth)
 
     def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
         """The general kernel that suits a problem best, and asks for better ones."""
@@ -218,7 +254,8 @@ class CpuPolicy:
         decision = self._confirmed(served, problem)
         least, worth = (0.0, 1.0) if served.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)
         structure = served.structure
-        if decision.seconds >= least and self._improve_alone(structure, problem, decision, worth):
+        most = decision.seconds * SLOWER
+        if decision.seconds >= least and self._improve_alone(structure, problem, most, worth):
             return
         if served.often:
             return
@@ -242,10 +279,11 @@ class CpuPolicy:
         return decision
 
     def _improve_alone(
-        self, structure: Structures, problem: Problem, decision: Decision, worth: float
+        self, structure: Structures, problem: Problem, most: float, worth: float = 1.0
     ) -> bool:
-        """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did.
+        """Compiles a kernel for this problem alone; whether there is one.
 
+        Not where it is not expected to be `worth` times as fast as one of `most` seconds.
         It has the schedule of the nearest shape's winner, where there is one that suits. Where no
         near shape has any, one that an earlier process kept is loaded.
         """
@@ -256,7 +294,7 @@ class CpuPolicy:
             tiers.tell()
             return True
         seconds, schedule = self._best(problem)
-        if seconds * worth > decision.seconds * SLOWER:
+        if seconds * worth > most:
             return False
         near = self._seen.near(structure.form, problem, schedule, seconds, self._target)
         for origin, each in ((NEAR_WINNER, near), ("cost model", schedule)):
@@ -281,5 +319,10 @@ class CpuPolicy:
         self._tiers.tell()
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
-        """The schedule that the cost model ranks first, computed at low priority."""
-        return ranked(problem, self._target, general=general, most=1, pause=give_way)[0]
+        """The schedule that the cost model ranks first, and its expected seconds."""
+        return ranking_in(self._tiers.apart, problem, general=general)[0]
+
+
+def _is_alone(structure: Structures, worth: float) -> bool:
+    """Whether a problem that is evaluated in `worth` seconds gets a kernel of its own first."""
+    return worth >= WORTH_OWN_KERNEL and structure.alone < _MAX_ALONE

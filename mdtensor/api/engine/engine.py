@@ -68,7 +68,7 @@ class Engine:
             else CpuPolicy(self.tiers, self._seen_winners)
         )
         self._problems = Bounded[MDHom, Problem](MOST_CHOICES)
-        self._evaluates = is_on() and self.target.kind == "cpu" and device.arrays == "numpy"
+        self._evaluates = is_on() and device.arrays == "numpy"
         self.joined = Joined(self.tiers, self.problem_of, self._winning)
 
     @cached_property
@@ -110,7 +110,8 @@ class Engine:
 
     def _evaluated(self, md_hom: MDHom, *, use_store: bool) -> Evaluated | None:
         """What evaluates an `md_hom`; None where there is a kernel, or one is compiled sooner."""
-        if not self._evaluates:
+        policy = self.policy
+        if not self._evaluates or not isinstance(policy, CpuPolicy):
             return None
         problem = self.problem_of(md_hom)
         general, sizes = GENERALISE(problem)
@@ -119,12 +120,12 @@ class Engine:
             return None
         if use_store and self.winner(problem) is not None:
             return None
-        ask = partial(self.tiers.ask_for_first, structure, sizes, problem)
+        ask = partial(policy.ask_for_first, structure, sizes, problem)
 
         def is_kept() -> bool:
-            return self.policy.own(problem) is not None or self.tiers.load(structure)
+            return policy.own(problem) is not None or self.tiers.load(structure)
 
-        return evaluated(md_hom, ask, is_kept, structure.evaluations)
+        return evaluated(md_hom, ask, is_kept, partial(policy.launches, structure, sizes))
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""

@@ -23,7 +23,7 @@ VARIABLE = "MDTENSOR_TIER0"
 # product whose operand is read in windows.
 COMPILING, FUNCTION, ACCESS, WINDOW = 0.06, 0.03, 0.02, 0.1
 # And what loading takes that an earlier process kept, on a device that is open.
-LOADING = 0.01
+LOADING = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def evaluated(
     md_hom: MDHom,
     ask: Callable[..., object],
     is_kept: Callable[[], bool] = lambda: False,
-    launches: Iterator[int] | None = None,
+    launches: Callable[[float], Iterator[int]] = lambda seconds: itertools.count(1),
 ) -> Evaluated | None:
     """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
 
-    `ask` is called once a launch comes again, by the numbers of `launches`, with a `worth`: the
-    seconds that one is expected to take. `is_kept` loads a kernel that an earlier process kept,
-    and tells whether there is one.
+    `ask` is called once a launch comes again, with a `worth`: the seconds that one is expected to
+    take. `is_kept` loads a kernel that an earlier process kept, and tells whether there is one.
+    `launches` gives the numbers by which launches of so many seconds are counted.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
@@ -67,4 +67,4 @@ def evaluated(
     if seconds > LOADING and is_kept():
         return None
     again = partial(ask, worth=seconds)
-    return Evaluated(md_hom, Repeated(evaluation, again, launches or itertools.count(1)))
+    return Evaluated(md_hom, Repeated(evaluation, again, launches(seconds)))

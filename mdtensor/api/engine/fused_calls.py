@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mdtensor.api.engine.cpu_tier import WORTH_OFTEN
-from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
+from mdtensor.api.engine.kernel_choice import DIALECTS, ranking_in
 from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends import protocol
@@ -23,7 +23,6 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.precedence import give_way
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.rewrites.shared_rows import rows_within
@@ -132,12 +131,16 @@ class Joined:
         from mdtensor.lower.search.chain_candidates import best_on_rows, row_chain
 
         shared = row_chain(program.steps, program.between)
-        found = None if shared is None else best_on_rows(shared, self._tiers.target, give_way)
+        found = (
+            None
+            if shared is None
+            else self._tiers.apart.call(best_on_rows, shared, self._tiers.target)
+        )
         if found is None:
             return None
         seconds, made, schedule = found
         apart = sum(
-            ranked(self._problem_of(step.md_hom), self._tiers.target, most=1, pause=give_way)[0][0]
+            ranking_in(self._tiers.apart, self._problem_of(step.md_hom))[0][0]
             for step in program.steps
         )
         if not is_worth_joining(seconds, apart):
@@ -175,4 +178,4 @@ class Joined:
         return Fused(self._tiers.apart.compile(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
-        return ranked(problem, self._tiers.target, most=1, pause=give_way)[0][1]
+        return ranking_in(self._tiers.apart, problem)[0][1]

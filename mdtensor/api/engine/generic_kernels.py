@@ -58,7 +58,8 @@ class Structure(Generic[Kernel]):
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
     The structure with the greatest `used` was asked for last. Without a kernel, its launches are
-    counted by `evaluations`, of which no two threads get the same one.
+    counted by `evaluations`: those of shapes that get a kernel `alone`, as so many did, by their
+    own, those of all others together, by None's.
     """
 
     general: Problem
@@ -67,7 +68,10 @@ class Structure(Generic[Kernel]):
     pattern: str | None = field(init=False)
     form: re.Pattern[str] = field(init=False)
     used: int = field(default_factory=lambda: next(_uses))
-    evaluations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    evaluations: Bounded[tuple[int, ...] | None, Iterator[int]] = field(
+        default_factory=lambda: Bounded[tuple[int, ...] | None, Iterator[int]](_MOST_SIZES)
+    )
+    alone: int = 0
     shapes: Bounded[tuple[int, ...], Alike] = field(
         default_factory=lambda: Bounded[tuple[int, ...], Alike](_MOST_ALIKE)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_kernels import Structure
@@ -22,6 +22,8 @@ from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
+P = ParamSpec("P")
+R = TypeVar("R")
 DIALECTS: dict[str, Language] = {
     "opencl": OPENCL,
     "opencl-fma": OPENCL_FMA,
@@ -85,17 +87,27 @@ def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSou
     return program_of(problem, schedule, DIALECTS[target.dialect], head)
 
 
+def _called(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+    return function(*args, **options)
+
+
+def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> KernelSource:
+    """The same, made where the compiler is."""
+    call = compiler.call if isinstance(compiler, CompilerApart) else _called
+    return call(source_of, problem, schedule, compiler.target)
+
+
 def specialised(
     problem: Problem, schedule: Schedule, compiler: Compiles, origin: str, seconds: float
 ) -> Choice:
     """A kernel with the problem's own constants."""
-    source = source_of(problem, schedule, compiler.target)
+    source = source_in(compiler, problem, schedule)
     return Choice(problem, schedule, origin, seconds, source, compiler.compile(source))
 
 
 def add_general(structure: Structures, variant: Schedule, compiler: Compiles) -> None:
     """Compiles one more general kernel of a structure."""
-    source = source_of(structure.general, variant, compiler.target)
+    source = source_in(compiler, structure.general, variant)
     structure.add(variant, general_kernel(source, compiler))
 
 
@@ -125,3 +137,11 @@ def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float
     from mdtensor.lower.search.candidates import ranked
 
     return ranked(problem, target, **options)
+
+
+def ranking_in(
+    compiler: Compiles, problem: Problem, *, general: bool = False
+) -> list[tuple[float, Schedule]]:
+    """Schedules of which the first is the cost model's best, found where the compiler is."""
+    rank = compiler.call if isinstance(compiler, CompilerApart) else _called
+    return rank(ranked, problem, compiler.target, general=general, most=1)

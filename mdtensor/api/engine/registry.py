@@ -176,7 +176,7 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
             ask = partial(_opener.ask, "numpy", _open_behind)
-            found = evaluated(md_hom, ask, launches=_launches)
+            found = evaluated(md_hom, ask, launches=lambda _: _launches)
         if found is not None:
             ran(found)
             return found

@@ -23,8 +23,8 @@ from mdtensor.api.engine.kernel_choice import (
     add_general,
     compile_thoroughly,
     general_kernel,
-    ranked,
-    source_of,
+    ranking_in,
+    source_in,
 )
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.backends.host.binary_cache import Compiled
@@ -142,13 +142,13 @@ class Tiers:
         with self._first if waits else nullcontext():
             if not structure.variants and self.load(structure):
                 return
-            ranking = ranked(problem, self.target, general=True, most=1)[:2]
-            for place, (seconds, schedule) in enumerate(ranking):
+            ranking = ranking_in(compiler, problem, general=True)
+            for place, (seconds, schedule) in enumerate(ranking[:2]):
                 variant = without_parts(problem, schedule)
                 if variant in structure.variants:
                     continue
                 try:
-                    source = source_of(structure.general, variant, self.target)
+                    source = source_in(compiler, structure.general, variant)
                     if waits and self.device.hurries and _saves_by_haste(source, problem, seconds):
                         source = replace(source, hasty=not self._here.is_kept(source))
                     structure.add(variant, general_kernel(source, compiler))
@@ -159,18 +159,6 @@ class Tiers:
                 except (CompileError, LoweringError):
                     continue
             add_general(structure, without_parts(problem, plain(problem)), compiler)
-
-    def ask_for_first(
-        self, structure: Structures, sizes: tuple[int, ...], problem: Problem, *, worth: float
-    ) -> None:
-        """Enqueues the compilation of a structure's first general kernel; see `Background.ask`."""
-
-        def work() -> None:
-            if not structure.variants:
-                self.add(structure, sizes, problem, waits=False)
-                self.tell()
-
-        self.background.ask(id(structure), work, must=True, worth=worth)
 
     def load(self, structure: Structures) -> bool:
         """Whether a structure has a kernel: one that an earlier process kept is loaded."""

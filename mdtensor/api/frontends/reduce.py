@@ -31,6 +31,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.operators import associativity
 from mdtensor.translate.operators.combine_operators import operator_name
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.reductions.combinations_of_dims import Said
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from mdtensor.translate.rewrites.scans import exclusive_along, reversed_along
@@ -183,21 +184,36 @@ def scan(
 
 
 @dataclass(frozen=True)
+class Border:
+    """A border of a reduction's operand: so many elements of a value before and after, by axis."""
+
+    around: tuple[tuple[int, int], ...]
+    value: Number
+
+
+@dataclass(frozen=True)
 class _Call:
-    """A reduction, and what a scan was asked besides."""
+    """A reduction, what a scan was asked besides, and a border of its one operand."""
 
     reduction: Reduction
     exclusive: bool = False
     reverse: bool = False
     check: bool = False
+    border: Border | None = None
 
     @property
     def key(self) -> Hashable:
         """All that shapes the computation."""
-        return reduction_key(self.reduction), self.exclusive, self.reverse, self.check
+        scanned = self.exclusive, self.reverse, self.check
+        return reduction_key(self.reduction), *scanned, self.border
 
     def program(self, specs: Sequence[TensorSpec]) -> Program:
         """The computation on operands of these specs."""
+        if self.border is not None:
+            builder = ProgramBuilder(specs)
+            padded = builder.padded(0, self.border.around, self.border.value)
+            inner = replace(self, border=None).program([builder.specs[padded]])
+            return builder.program(builder.append(inner, [padded]))
         md_hom = md_hom_from_reduction(self.reduction, specs)
         if self.check:
             is_ordered = isinstance(self.reduction.combine, Mapping)
@@ -243,9 +259,13 @@ def reduced(
     operands: Sequence[object],
     out: Arrays | None,
     check: Callable[..., object] | None = None,
+    border: Border | None = None,
 ) -> Any:
-    """What a front end makes of a reduction; dense operands are given to a `check` first."""
-    return _called(_Call(reduction), operands, out, check)
+    """What a front end makes of a reduction; dense operands are given to a `check` first.
+
+    One operand may have a border, which is copied with it.
+    """
+    return _called(_Call(reduction, border=border), operands, out, check)
 
 
 def _called(

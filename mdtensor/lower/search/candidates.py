@@ -35,15 +35,14 @@ def ranked(
     split_reductions: bool = True,
     general: bool = False,
     most: int | None = None,
-    pause: Callable[[], None] | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
     Where no more than `most` are asked for, those beyond may be missing: on processors, candidates
     are estimated in the order of lower bounds, arithmetic and loads alone, until that many take
-    less than the next bound. `pause` is called between candidates by a thread that should leave
-    time to others. On processors there are no more candidates once `enough` says so.
+    less than the next bound. On processors there are no more candidates once
+    `enough`, which is asked before each of them, says so.
     """
     if target.kind == "gpu":
         from mdtensor.lower.gpu.space.gpu_ranking import ranked_on_any_gpu
@@ -59,8 +58,6 @@ def ranked(
     ):
         if enough() or (len(best) == most and best[-1] < least):
             break
-        if pause is not None:
-            pause()
         seconds, groups, schedule = best_division(
             problem, candidate, target, split_reductions, fits, general=general
         )

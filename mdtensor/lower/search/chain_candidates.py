@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
@@ -103,9 +103,7 @@ def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain | None:
     return RowChain(tuple(chain), rows, tuple(own)) if rows else None
 
 
-def best_on_rows(
-    chain: RowChain, target: Target, pause: Callable[[], None] | None = None
-) -> tuple[float, OnBlocks, ChainSchedule] | None:
+def best_on_rows(chain: RowChain, target: Target) -> tuple[float, OnBlocks, ChainSchedule] | None:
     """The schedule that the cost model ranks first: its estimated seconds, and the chain by it."""
     alone = replace(target, cores=1)
     known: dict[Problem, tuple[float, Schedule] | None] = {}
@@ -113,7 +111,7 @@ def best_on_rows(
     def schedules(parts: Parts) -> tuple[float, tuple[Schedule, ...]] | None:
         for problem, _ in parts:
             if problem not in known:
-                known[problem] = _best_of_one_group(problem, alone, pause)
+                known[problem] = _best_of_one_group(problem, alone)
         found = [pair for problem, _ in parts if (pair := known[problem]) is not None]
         if len(found) < len(parts):
             return None
@@ -138,11 +136,9 @@ def best_on_rows(
     return best
 
 
-def _best_of_one_group(
-    problem: Problem, alone: Target, pause: Callable[[], None] | None
-) -> tuple[float, Schedule] | None:
+def _best_of_one_group(problem: Problem, alone: Target) -> tuple[float, Schedule] | None:
     """The schedule of one group that is ranked first, and its seconds without a launch."""
-    for seconds, schedule in ranked(problem, alone, most=_FEW, pause=pause):
+    for seconds, schedule in ranked(problem, alone, most=_FEW):
         if not schedule.streaming and math.prod(schedule.parts) == 1:
             return seconds - INLINE_LAUNCH, schedule
     return None

@@ -155,13 +155,11 @@ def on_padded_copy(convolution: Convolution) -> Program:
     padded = _padded(convolution)
     operands = convolution.image, convolution.filter, *convolution.extras
     builder = ProgramBuilder([operand.spec for operand in operands])
-    image = builder.zeros(padded.image.spec)
-    extents = {f"i{n}": extent for n, extent in enumerate(convolution.image.spec.shape)}
-    within: list[AffineIndex] = []
-    for name, term in zip(extents, convolution.image.index, strict=True):
-        before = convolution.axes[term].margins[0] if isinstance(term, int) else 0
-        within.append(AffineIndex.of(name, offset=before))
-    builder.copied(0, image, Access(0, tuple(within)), extents)
+    around = [
+        convolution.axes[term].margins if isinstance(term, int) else (0, 0)
+        for term in convolution.image.index
+    ]
+    image = builder.padded(0, around, 0)
     result = builder.new(convolution.result.spec)
     for md_hom in _md_homs(padded, _wholes(padded)):
         builder.add(md_hom, (image, *range(1, builder.operands)), (result,))

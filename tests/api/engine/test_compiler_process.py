@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,12 +23,13 @@ from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.select import open_device
-from mdtensor.errors import CompileError, CompilerFailedError
+from mdtensor.errors import CompileError, CompilerFailedError, ShapeError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.api.faulty_compiler import crashed_unless_in
 from tests.hurried import at_once
 
 process = pytest.mark.process
@@ -121,6 +123,28 @@ def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
     assert computed(second.compile(source)) == here
     assert computed(CompilerHere(second._device, second).compile(source)) == here
     assert starts(second) == 0, "it was kept"
+
+
+@process
+def test_functions_are_called_in_the_process_and_raise_here(
+    opened: Callable[[], CompilerApart],
+) -> None:
+    compiler = opened()
+    assert compiler.call(os.getpid) != os.getpid()
+    assert compiler.call(TensorSpec.of, (2, 3), "f4") == TensorSpec.of((2, 3), "f4")
+    with pytest.raises(ShapeError, match="negative") as here:
+        TensorSpec.of((-1,))
+    with pytest.raises(ShapeError) as there:
+        compiler.call(TensorSpec.of, (-1,))
+    assert str(there.value) == str(here.value)
+    assert starts(compiler) == 1
+
+
+@process
+def test_a_function_is_called_here_where_the_process_ends(
+    opened: Callable[[], CompilerApart],
+) -> None:
+    assert opened().call(crashed_unless_in, os.getpid()) == os.getpid()
 
 
 @process

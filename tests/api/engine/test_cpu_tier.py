@@ -16,7 +16,7 @@ from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
-from mdtensor.specs import Target, TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 
@@ -162,11 +162,11 @@ def test_what_was_ranked_for_the_first_kernel_is_not_ranked_again(
     monkeypatch.setattr(made, "structures", {})
     extents: list[tuple[int | None, ...]] = []
 
-    def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:
+    def ranking_in(compiler: Any, problem: Problem, **options: Any) -> list[tuple[float, Schedule]]:
         extents.append(tuple(extent.constant for extent in problem.extents))
-        return kernel_choice.ranked(problem, target, **options)
+        return kernel_choice.ranking_in(compiler, problem, **options)
 
-    monkeypatch.setattr(cpu_tier, "ranked", ranked)
+    monkeypatch.setattr(cpu_tier, "ranking_in", ranking_in)
     for m in (5, 6, 300):
         specs = TensorSpec.of((m, 9)), TensorSpec.of((9, 7)), TensorSpec.of((7,))
         made.untuned(problem_from_md_hom(md_hom_from_einsum("ij,jk,k->ik", specs)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.engine import evaluated, registry
+from mdtensor.api.engine import cpu_tier, evaluated, registry
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
 from mdtensor.specs import TensorSpec
@@ -82,6 +82,36 @@ def test_other_shapes_of_a_structure_count_together() -> None:
     with mdt.trace() as trace:
         np.testing.assert_array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
     assert "evaluated" not in tiers(trace)
+
+
+def test_what_takes_long_gets_a_kernel_of_its_own_and_no_general_one_before() -> None:
+    engine = registry.engine_for()
+
+    def product(extent: int) -> str:
+        a = np.random.default_rng(1).random((extent, extent))
+        with mdt.trace() as trace:
+            np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T, rtol=1e-12)
+        engine.settle(600)
+        [tier] = tiers(trace)
+        return tier
+
+    found = [product(extent) for extent in (300, 300, 300, 320)]
+    assert found == ["evaluated", "evaluated", "own", "evaluated"]
+    [structure] = engine.structures.values()
+    assert not structure.variants
+
+
+def test_of_many_shapes_the_structure_gets_a_general_kernel() -> None:
+    engine = registry.engine_for()
+    extents = range(300, 300 + cpu_tier._MAX_ALONE + 2)
+    for extent in extents:
+        a = np.ones((extent, extent))
+        for _ in range(2):
+            np.testing.assert_array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
+        engine.settle(600)
+    [structure] = engine.structures.values()
+    assert structure.alone == cpu_tier._MAX_ALONE
+    assert len(structure.variants) == 1
 
 
 def test_without_an_engine_the_background_opens_one_for_what_comes_again() -> None:

@@ -229,8 +229,8 @@ def test_a_first_general_kernel_is_kept_for_later_processes(
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(tiers, "ranked", never)
-    monkeypatch.setattr(tiers, "source_of", never)
+    monkeypatch.setattr(tiers, "ranking_in", never)
+    monkeypatch.setattr(tiers, "source_in", never)
     kept = Engine(engine.device, lambda: engine.store).choose(md_hom)
     assert kept.is_general
     assert not kept.source.hasty

@@ -10,12 +10,12 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array, check_types
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
-from mdtensor.api.frontends.reduce import reduce
+from mdtensor.api.frontends.reduce import Border, reduced
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import MOST_AXES, beginning, is_iterable, whole
 from mdtensor.specs import kind_of
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.scalar import Expr
 
 Several = int | Sequence[int]
@@ -54,9 +54,7 @@ def max_pool(
     if least is None and array.dtype.kind in "iu":
         least = np.iinfo(array.dtype).min
     windows = _Windows.of(array, window, stride, padding, axes)
-    return reduce(
-        windows.text, windows.padded(array, least), combine="max", extents=windows.extents, out=out
-    )
+    return windows.reduced(array, out, least, combine="max")
 
 
 @recalled
@@ -85,14 +83,8 @@ def avg_pool(
     def mean(total: Expr) -> Expr:
         return total * share
 
-    return reduce(
-        windows.text,
-        windows.padded(array, 0),
-        dtype=np.dtype("f8") if array.dtype.kind in "biu" else None,
-        epilogue=mean,
-        extents=windows.extents,
-        out=out,
-    )
+    dtype = np.dtype("f8") if array.dtype.kind in "biu" else None
+    return windows.reduced(array, out, 0, dtype=dtype, epilogue=mean)
 
 
 class _Windows:
@@ -136,11 +128,11 @@ class _Windows:
             around[axis] = pad, pad
         return cls(f"{' '.join(terms)} -> {' '.join(written)}", extents, around)
 
-    def padded(self, array: Array, value: Any) -> Array:
-        """The array with elements of that value around it."""
-        if not any(map(any, self._around)):
-            return array
-        return np.pad(lazy(array), self._around, constant_values=value).evaluate()  # pyright: ignore
+    def reduced(self, array: Array, out: Array | None, outside: Any, **said: Any) -> Array:
+        """The windows, each reduced as a `Reduction` says; outside of the array is that value."""
+        border = Border(tuple(self._around), outside) if any(map(any, self._around)) else None
+        reduction = Reduction(self.text, extents=self.extents, **said)
+        return reduced(reduction, [array], out, border=border)
 
 
 def _length(name: str, given: Any, of_number: int | None = None) -> int:

@@ -80,10 +80,11 @@ class BackgroundWorkshop:
             began = time.perf_counter()
 
             def is_late() -> bool:
+                give_way()
                 return time.perf_counter() - began > most
 
             target = self._engine.target
-            ranking = ranked(self._problem, target, most=_MOST, pause=give_way, enough=is_late)
+            ranking = ranked(self._problem, target, most=_MOST, enough=is_late)
             if not ranking:
                 return None
             hints = self._engine.store.hints(self._key, self._engine.environment)[:_MOST_HINTS]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import mdtensor as mdt
+from mdtensor.api.parts.linked_calls import planned
 from mdtensor.errors import DTypeError, ShapeError
 from tests.conftest import IN_ANY_TIME
 
@@ -64,6 +65,13 @@ def test_last_two_axes_by_default() -> None:
     out = np.empty((2, 2, 2))
     assert mdt.avg_pool(x, 2, out=out) is out
     np.testing.assert_array_equal(out[0], [[2.5, 4.5], [10.5, 12.5]])
+
+
+def test_windows_with_padding_are_one_program() -> None:
+    x = np.arange(32.0).reshape(2, 4, 4)
+    for pool in (mdt.max_pool, mdt.avg_pool):
+        seen, _ = planned(pool, x, 3, stride=2, padding=1)
+        assert len(seen) == 1
 
 
 def test_errors() -> None:
