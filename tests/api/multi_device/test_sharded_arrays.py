@@ -169,7 +169,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: mdt.einsum("ij->i", x, out=mdt.shard(np.zeros(7), BOTH)), ShapeError,
      "out has shape (7,) but the result (40,)"),
     (lambda x: mdt.einsum("ij->i", x, out=mdt.shard(np.zeros(40, "f4"), BOTH)), DTypeError,
-     "the result is float64, and out has float32"),
+     "the result is float64, which does not go into float32"),
     (lambda x: mdt.einsum("ij->ij", x, out=mdt.shard(x.gather(), BOTH, None)), ArgumentError,
      "out has a replica on each device"),
     (lambda x: mdt.shard(x.gather(), BOTH, 2), ShapeError, "axis 2 of an array of shape (40, 6)"),
@@ -216,6 +216,21 @@ def test_repeated_calls_are_known() -> None:
             scaled = mdt.stencil(lambda u, by: by * u[0, 0])(cut, scale).gather()
             np.testing.assert_array_equal(scaled, scale * cut.gather())
     assert len(sharded_calls._known) > before
+
+
+def test_one_array_twice_is_another_call_than_two_arrays() -> None:
+    x, y = RNG.random((40, 6)), RNG.random((40, 6))
+    cut, other = mdt.shard(x, BOTH), mdt.shard(y, BOTH)
+    for one, two, a, b in ((cut, cut, x, x), (cut, other, x, y), (cut, y, x, y), (cut, x, x, x)):
+        found = mdt.einsum("ij,ij->i", one, two).gather()
+        np.testing.assert_allclose(found, np.einsum("ij,ij->i", a, b))
+
+
+def test_weights_beside_a_sharded_array_are_read() -> None:
+    x = RNG.random((40, 6))
+    for weights in (np.array([[1.0, 2.0, 1.0]]), np.array([[3.0, 0.0, 1.0]])):
+        found = mdt.ndimage.correlate(mdt.shard(x, BOTH), weights).gather()
+        np.testing.assert_allclose(found, mdt.ndimage.correlate(x, weights))
 
 
 @pytest.mark.parametrize("border", ["fixed", "nearest", "valid"])
