@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import tuning_mode
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
     from mdtensor.autotune.store.store import Store
 
-Array = Any
 
 _opening = threading.RLock()
 keep_over_forks(_opening)
@@ -324,17 +323,3 @@ def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:
     ]
     if unknown:
         tuning_mode.tune(unknown)
-
-
-def kind_of(array: Array) -> str:
-    """The kind of an array: "cupy" or "numpy"."""
-    return "cupy" if type(array).__module__.partition(".")[0] == "cupy" else "numpy"
-
-
-def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
-    """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
-    arrays = kind_of(outputs[0])
-    saw(md_hom, arrays)
-    program = choice_for(md_hom, arrays).program
-    with stage("run"):
-        program(*inputs, *outputs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,68 +18,11 @@ from mdtensor.errors import DeviceError
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 
+if TYPE_CHECKING:
+    from mdtensor.backends.cuda.peer_streams import PeerGraph, PeerStreams
+
 Event = Any
 _MOST_GRAPHS = 4  # that are kept of a computation
-
-
-class Streams(Protocol):
-    """A stream of each device, see `backends.cuda.peer_streams`."""
-
-    def at(self, device: int) -> Any:
-        """A context in which that is the current device."""
-        ...
-
-    def empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        """A new array."""
-        ...
-
-    def number(self, device: int, value: int) -> Array:
-        """A whole number as an array without axes."""
-        ...
-
-    def fill(self, device: int, target: Array, value: float) -> None:
-        """Fills an array with a number."""
-        ...
-
-    def record(self, device: int) -> Event:
-        """An event after all that was enqueued."""
-        ...
-
-    def wait(self, device: int, event: Event) -> None:
-        """What is enqueued later begins after an event."""
-        ...
-
-    def copy(self, device: int, target: Array, source: Array) -> None:
-        """Copies an array between devices."""
-        ...
-
-    def place(self, device: int, target: Array, source: Array) -> None:
-        """Copies elements on one device."""
-        ...
-
-    def link_rate(self, device: int, other: int) -> float | None:
-        """Bytes a second that are copied from one device to another, where that is known."""
-        ...
-
-    def places(self, arrays: Sequence[Array]) -> tuple[int, ...] | None:
-        """Where arrays lie, by which graphs are known; None where nothing records graphs."""
-        ...
-
-    def recorded(self, home: int, enqueue: Callable[[Streams], None]) -> Graph | None:
-        """A graph of what a function enqueues on the streams that it gets, from that of `home` on.
-
-        It must keep what is recorded on others from being left behind. None where the driver
-        refuses.
-        """
-        ...
-
-
-class Graph(Protocol):
-    """What was enqueued once on several streams, as one launch."""
-
-    def launch(self, home: int) -> None:
-        """Enqueues it again, on the stream of a device."""
-        ...
 
 
 class DeviceStreams:
@@ -89,7 +32,7 @@ class DeviceStreams:
     """
 
     def __init__(
-        self, programs: TaskPrograms, numbers: Sequence[int], home: int, streams: Streams
+        self, programs: TaskPrograms, numbers: Sequence[int], home: int, streams: PeerStreams
     ) -> None:
         self.programs, self.numbers, self.home, self.streams = programs, numbers, home, streams
         tasks = programs.tasks.tasks
@@ -101,7 +44,7 @@ class DeviceStreams:
         self.begun = {device: streams.record(numbers[device]) for device in self.used}
         self._order = sorted(range(len(tasks)), key=self._rank)
         self._lock = threading.Lock()
-        self._graphs: dict[tuple[int, ...], Graph] = {}  # by the places of the arrays
+        self._graphs: dict[tuple[int, ...], PeerGraph] = {}  # by the places of the arrays
         self._generation, self._times = -1, 0  # of the kernels, and calls without a graph
 
     def _rank(self, number: int) -> tuple[int, bool]:
@@ -139,7 +82,7 @@ class DeviceStreams:
         meet(self.streams, self.numbers, (self.home,), to=self.used)
 
     def _enqueue(
-        self, arrays: Sequence[Array], streams: Streams, *, is_recorded: bool = False
+        self, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool = False
     ) -> None:
         """Enqueues all tasks; where they are recorded, from the stream of the home device on."""
         issue = _Issue(self, arrays, streams, is_recorded=is_recorded)
@@ -149,7 +92,7 @@ class DeviceStreams:
         finally:
             issue.settle()
 
-    def _graph_of(self, arrays: Sequence[Array]) -> Graph | None:
+    def _graph_of(self, arrays: Sequence[Array]) -> PeerGraph | None:
         """The graph of all tasks on arrays that lie where earlier ones did; None without.
 
         Whenever so many calls found none one more is recorded, up to a few.
@@ -189,7 +132,7 @@ class DeviceStreams:
         """The places of a task's part, as arrays on its device."""
         return self._begins[number]
 
-    def launch(self, number: int, views: Sequence[Array], streams: Streams) -> None:
+    def launch(self, number: int, views: Sequence[Array], streams: PeerStreams) -> None:
         """Enqueues the kernels of a task."""
         device = self.programs.tasks.tasks[number].device
         try:
@@ -205,7 +148,7 @@ class _Issue:
     """One run of all tasks: what was enqueued, and the events that say when it is done."""
 
     def __init__(
-        self, of: DeviceStreams, arrays: Sequence[Array], streams: Streams, *, is_recorded: bool
+        self, of: DeviceStreams, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool
     ) -> None:
         self._of, self._streams, self._tasks = of, streams, of.programs.tasks
         self._is_recorded = is_recorded
@@ -342,7 +285,9 @@ class _Issue:
         self._streams.wait(self._number(device), event)
 
 
-def meet(streams: Streams, numbers: Sequence[int], of: Sequence[int], to: Sequence[int]) -> None:
+def meet(
+    streams: PeerStreams, numbers: Sequence[int], of: Sequence[int], to: Sequence[int]
+) -> None:
     """Has some devices' streams wait for what was enqueued on others until now."""
     events = {device: streams.record(numbers[device]) for device in of}
     for device in to:
