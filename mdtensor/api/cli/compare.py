@@ -77,13 +77,13 @@ class Engine:
     mode: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def compare(expression: Expression, *, rounds: int = 5, seed: int = 0) -> Comparison:
+def compare(expression: Expression, *, rounds: int = 5) -> Comparison:
     """Time one expression on all engines, on random operands of its specs.
 
     Raises SubscriptError (a ValueError) where the specs do not fit the string, or an extent is
     missing.
     """
-    operands = random_operands(expression.specs, seed)
+    operands = random_operands(expression.specs)
     engines = engines_for(expression.subscripts, operands, expression.options)
     seconds = time_alternating(engines, rounds=rounds)
     if OPTIMIZED in seconds:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import tuning_mode
@@ -63,14 +63,16 @@ def engine_for(arrays: str = "numpy") -> Engine:
         from mdtensor.backends.cuda.cupy_device import load_cupy
 
         place = CudaPlace(load_cupy().cuda.runtime.getDevice())
-    engine = _engines.get(place)
-    if engine is None:
-        with _opening:
-            engine = _engines.get(place)
-            if engine is None:
-                with stage("open"):
-                    engine = _engines[place] = _open(place)
-    return engine
+    return _engines.get(place) or _opened(_engines, place, lambda: _open(place))
+
+
+def _opened(table: dict[Any, Engine], key: object, make: Callable[[], Engine]) -> Engine:
+    """The engine of a key, made by one thread where there is none yet."""
+    with _opening:
+        if key not in table:
+            with stage("open"):
+                table[key] = make()
+        return table[key]
 
 
 def _open(place: object) -> Engine:
@@ -88,13 +90,7 @@ def engine_called(name: str, arrays: str = "numpy") -> Engine:
 
     Raises NoDeviceError where no device has that name.
     """
-    engine = _called.get(name)
-    if engine is None:
-        with _opening, stage("open"):
-            engine = _called.get(name)
-            if engine is None:
-                engine = _called[name] = _open_called(name, arrays)
-    return engine
+    return _called.get(name) or _opened(_called, name, lambda: _open_called(name, arrays))
 
 
 def _open_called(name: str, arrays: str) -> Engine:

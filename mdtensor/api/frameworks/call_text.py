@@ -112,6 +112,26 @@ def pullback_text(
     return _said("pullback", text, operands, tuple(wanted), tuple(given), results)
 
 
+def tangents_text(
+    text: str,
+    operands: int,
+    given: Sequence[int],
+    wanted: Sequence[int],
+    *,
+    results: int,
+) -> str:
+    """The text of the tangents of results that are `wanted`, by those of operands that are `given`.
+
+    Cotangents of operands are linear in those of the results: the gradient of that is what takes
+    tangents of operands to tangents of results. Its arrays are those of the call, so many of its
+    `results`, anything in the place of the cotangents, at which it does not look, and the tangents.
+    """
+    back = pullback_text(text, operands, given, wanted, results=bool(results))
+    first = operands + results
+    places = range(first, first + len(wanted))
+    return pullback_text(back, first + len(wanted), places, range(len(given)), results=False)
+
+
 def batched_text(text: str, are_batched: Sequence[bool]) -> str:
     """The text of a call for each element of a batch, which is the first axis of some arrays."""
     return _said("batched", text, tuple(are_batched))

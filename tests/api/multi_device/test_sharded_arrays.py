@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,14 @@ from tests.api.multi_device.test_device_streams import several
 
 BOTH = ["llvm", "pool"]
 RNG = np.random.default_rng(71)
+
+
+def boxes_of(sharding: Sharding, shape: tuple[int, ...]) -> list[Any]:
+    """The boxes of an array that the shards have."""
+    if sharding.axis is None:
+        return [(...,)] * len(sharding.devices)
+    before = (slice(None),) * sharding.axis
+    return [(*before, slice(*span)) for span in itertools.pairwise(sharding.edges)]
 
 
 def sharded(array: np.ndarray, rng: np.random.Generator) -> Any:
@@ -72,7 +81,7 @@ def late(
     run, shardings = sharded_array._runner_of(planned, specs, cut, devices, None)
 
     def placed(whole: np.ndarray, sharding: Sharding | None, *, is_there: bool) -> list[Any]:
-        boxes = [(...,)] if sharding is None else sharding.boxes(whole.shape)
+        boxes = [(...,)] if sharding is None else boxes_of(sharding, whole.shape)
         places = (home,) if sharding is None else sharding.devices
         made = [
             streams.empty(place, whole[box].shape, whole.dtype)
@@ -95,7 +104,7 @@ def late(
     for array in given:  # somebody else has their memory now
         streams.enqueue(array.device, lambda host=array.host: undefined(host))
     for whole, sharding, result in zip(wholes, shardings, results, strict=True):
-        boxes = [(...,)] if sharding is None else sharding.boxes(whole.shape)
+        boxes = [(...,)] if sharding is None else boxes_of(sharding, whole.shape)
         for box, array in zip(boxes, result, strict=True):
             to, of = whole[box], array.host
             streams.enqueue(array.device, lambda to=to, of=of: np.copyto(to, of))

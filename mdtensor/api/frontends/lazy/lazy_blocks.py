@@ -153,18 +153,15 @@ def _after(mode: str, extent: int, before: int, after: int) -> list[_Piece]:
 
 
 def _before(mode: str, extent: int, before: int) -> list[_Piece]:
-    """What precedes an axis."""
-    if mode == "edge" or (mode == "reflect" and extent == 1):
-        return [(0, before, slice(0, 1))]
-    skipped = 1 if mode == "reflect" else 0
-    period, found = extent - skipped, list[_Piece]()
-    for number, done in enumerate(_steps(period, before)):
-        count = min(period, before - done)
-        key = slice(extent - skipped - count, extent - skipped)
-        if mode != "wrap" and number % 2 == 0:
-            last = skipped + count - 1
-            key = slice(last, last - count if last >= count else None, -1)
-        found.append((before - done - count, count, key))
+    """What precedes an axis: what would follow it, turned around."""
+    found: list[_Piece] = []
+    for start, count, key in _after(mode, extent, 0, before):
+        begin, end, step = cast(slice, key).indices(extent)
+        last = begin + (len(range(begin, end, step)) - 1) * step
+        # Elements n and extent - 1 - n take each other's place.
+        turned = range(extent - 1 - last, extent - 1 - begin + (1 if step > 0 else -1), step)
+        stop = turned.stop if turned.stop >= 0 else None
+        found.append((before + extent - start - count, count, slice(turned.start, stop, step)))
     return found
 
 
