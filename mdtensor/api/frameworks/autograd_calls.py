@@ -24,6 +24,7 @@ from mdtensor.api.arrays.torch_tensors import (
     tensors_in,
 )
 from mdtensor.api.calls import call_cache
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.frameworks import torch_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
 from mdtensor.api.parts.foreign_call import ForeignCall
@@ -51,7 +52,7 @@ def called(
     function: Callable[..., Any],
     args: Sequence[Any],
     options: Mapping[str, Any],
-    described: call_cache.Described | None = None,
+    described: Described | None = None,
 ) -> Any:
     """A call of a front end with such tensors among its arguments; its results are tensors.
 
@@ -78,13 +79,13 @@ def _called(
     function: Callable[..., Any],
     args: Sequence[Any],
     options: Mapping[str, Any],
-    described: call_cache.Described | None,
+    described: Described | None,
 ) -> Any:
     tensors: list[Tensor] = []
     key: Hashable = None
     if described is not None:
         told = mapped_call(partial(_told, tensors), args, options)
-        with suppress(call_cache.NotPlainError, TypeError, RecursionError):
+        with suppress(NotPlainError, TypeError, RecursionError):
             parts, arrays = described(*told)
             key = None if arrays else (function, parts, *map(_layout, tensors))
     if key is not None and (known := _known.get(key)) is not None:

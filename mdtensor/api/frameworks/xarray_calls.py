@@ -15,9 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.arrays.array_collections import collection_of
 from mdtensor.api.arrays.nested_arguments import mapped, mapped_call
 from mdtensor.api.arrays.xarray_arrays import is_of_xarray, spec_of_xarray
-from mdtensor.api.calls.call_cache import Described, NotPlainError, collection_of
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy
 from mdtensor.api.parts.axis_origins import (
     Along,

@@ -22,7 +22,7 @@ from mdtensor.api.arrays.operands import (
     read_only,
 )
 from mdtensor.api.arrays.results import as_returned, check_out
-from mdtensor.api.calls.call_cache import Described, NotPlainError
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.sharded_array import ShardedArray, computed
 from mdtensor.api.parts.foreign_call import ForeignCall
