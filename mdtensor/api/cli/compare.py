@@ -249,7 +249,8 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
     table.add_column("expression", no_wrap=True)
     table.add_column("shapes", no_wrap=True)
     for name in (UNTUNED, TUNED, *PEERS, "ratio"):
-        table.add_column(_heading(name), justify="right", no_wrap=True)
+        heading = name.replace(".", "\n").replace("_", "\n")
+        table.add_column(heading, justify="right", no_wrap=True)
     for each in comparisons:
         times = [
             format_time(each.seconds[name]) if name in each.seconds else "-"
@@ -259,7 +260,3 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
         ratio = "-" if math.isnan(each.ratio) else f"[{style}]{each.ratio:.2f}[/]"
         table.add_row(each.expression.subscripts, " ".join(each.expression.words), *times, ratio)
     return table
-
-
-def _heading(name: str) -> str:
-    return name.replace(".", "\n").replace("_", "\n")

@@ -52,7 +52,8 @@ class Tape:
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
         """Calls a function whose calls are recorded."""
-        self.outer, self.around = program_calls.planner.get(), _tape_of(call_cache.tracer.get())
+        self.outer = program_calls.planner.get()
+        self.around = getattr(call_cache.tracer.get(), "__self__", None)
         recording = (program_calls.planner, self._run), (call_cache.tracer, self.call)
         return scoped([*recording, call_cache.watching()], function, *args, **options)
 
@@ -195,7 +196,3 @@ def _add(found: dict[int, Array], array: Array, part: Array) -> None:
 
 # The tapes whose calls this context is within, and what each has read of tracked arrays, if asked.
 _calls: ContextVar[tuple[tuple[Tape, set[int] | None], ...]] = ContextVar("calls", default=())
-
-
-def _tape_of(tracer: Any) -> Tape | None:
-    return getattr(tracer, "__self__", None)

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.multi_device.device_tasks import Task, View, spec_of_view
@@ -156,10 +154,10 @@ class _Issue:
         self._slots: list[Array] = list(arrays)
         for spec, place in zip(self._tasks.specs[given:], self._tasks.places[given:], strict=True):
             assert place is not None
-            self._slots.append(self._empty(place, spec.shape, spec.dtype))
+            self._slots.append(self._empty(place, spec))
         # Where results land that are no runs of memory, by tasks and outputs.
         self._landing = {
-            (number, n): self._empty(self._place(view), *_shape_and_type(self._spec(view)))
+            (number, n): self._empty(self._place(view), self._spec(view))
             for number, task in enumerate(self._tasks.tasks)
             for n, view in enumerate(task.writes)
             if not self._is_there(view, task) and not self._is_run(view)
@@ -233,7 +231,7 @@ class _Issue:
                     self._wait(self._place(view), self._finished[earlier])
             source, packed = self._packed_of(view)
             self._wait(task.device, packed)
-        copy = self._empty(task.device, *_shape_and_type(self._spec(view)))
+        copy = self._empty(task.device, self._spec(view))
         self._streams.copy(self._number(task.device), copy, source)
         if view.slot < self._tasks.operands:  # which nobody writes
             self._copies[task.device, view.key] = copy
@@ -244,7 +242,7 @@ class _Issue:
         known = self._packed.get(view.key)
         if known is None:
             place = self._place(view)
-            packed = self._empty(place, *_shape_and_type(self._spec(view)))
+            packed = self._empty(place, self._spec(view))
             self._streams.place(self._number(place), packed, view_of(self._slots, view))
             self._held.append(packed)
             known = packed, self._record(place)
@@ -255,7 +253,7 @@ class _Issue:
     def _written(self, view: View, task: Task, lead: int) -> Array:
         if self._is_there(view, task) or task.updates:
             return self._read(view, task, lead)
-        return self._empty(task.device, *_shape_and_type(self._spec(view)))
+        return self._empty(task.device, self._spec(view))
 
     def _is_there(self, view: View, task: Task) -> bool:
         return self._tasks.is_there(view, task.device)
@@ -275,8 +273,8 @@ class _Issue:
     def _number(self, device: int) -> int:
         return self._of.numbers[device]
 
-    def _empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        return self._streams.empty(self._number(device), shape, dtype)
+    def _empty(self, device: int, spec: TensorSpec) -> Array:
+        return self._streams.empty(self._number(device), spec.shape, spec.dtype)
 
     def _record(self, device: int) -> Event:
         return self._streams.record(self._number(device))
@@ -294,7 +292,3 @@ def meet(
         for other, event in events.items():
             if other != device:
                 streams.wait(numbers[device], event)
-
-
-def _shape_and_type(spec: TensorSpec) -> tuple[tuple[int, ...], np.dtype]:
-    return spec.shape, spec.dtype

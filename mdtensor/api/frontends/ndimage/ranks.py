@@ -55,10 +55,8 @@ def rank_filter(
     """
     wanted = whole_number("rank", rank)
 
-    def given(_: int) -> int:
-        return wanted
-
-    return _ranked(filtering(input, output, mode, cval, origin, axes), given, size, footprint)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return _ranked(given, lambda _: wanted, size, footprint)
 
 
 @recalled
@@ -80,7 +78,8 @@ def median_filter(
     >>> median_filter([1.0, 2.0, 50.0, 3.0, 4.0], size=3)
     array([1., 2., 3., 4., 4.])
     """
-    return _ranked(filtering(input, output, mode, cval, origin, axes), _middle, size, footprint)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return _ranked(given, lambda count: count // 2, size, footprint)
 
 
 @recalled
@@ -113,10 +112,6 @@ def percentile_filter(
         return count - 1 if share == 100 else int(count * share / 100.0)
 
     return _ranked(filtering(input, output, mode, cval, origin, axes), at_share, size, footprint)
-
-
-def _middle(count: int) -> int:
-    return count // 2
 
 
 def _ranked(asked: Filtering, rank: Callable[[int], int], size: Any, footprint: Any) -> Array:
