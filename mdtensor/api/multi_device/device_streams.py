@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.multi_device.device_tasks import Task, View, spec_of_view
 from mdtensor.api.multi_device.task_programs import TaskPrograms, view_of
+from mdtensor.api.multi_device.tasks import Task, View, spec_of_view
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from mdtensor.errors import DeviceError
 from mdtensor.specs import TensorSpec

@@ -24,10 +24,11 @@ from mdtensor.api.calls.executable import as_converted
 from mdtensor.api.calls.program_calls import planner
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_streams import DeviceStreams
-from mdtensor.api.multi_device.device_tasks import Tasks, tasks_of
+from mdtensor.api.multi_device.device_tasks import tasks_of
 from mdtensor.api.multi_device.device_threads import DeviceThreads
 from mdtensor.api.multi_device.shares import Shares, shares_of, whole_on
 from mdtensor.api.multi_device.task_programs import TaskPrograms
+from mdtensor.api.multi_device.tasks import Tasks
 from mdtensor.api.parts.linked_calls import only, planned
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, DeviceError, TranslationError
