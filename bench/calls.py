@@ -24,7 +24,7 @@ import numpy as np
 from bench.machine import now
 from bench.timing import batch
 from bench.workload import Call
-from mdtensor.api.engine.launch_counter import Counted
+from mdtensor.api.engine.launch_counter import AroundProgram
 from mdtensor.backends.host.aligned_memory import aligned_empty
 
 ROUNDS = 9
@@ -211,7 +211,7 @@ def enqueue_of(planned: Any) -> Call:
     for md_hom, choice in zip(planned.md_homs, planned.choices(), strict=True):
         specs = [buffer.spec for buffer in (*md_hom.inputs, *md_hom.outputs)]
         counted = choice.program  # until its launches were many
-        program = counted.program if isinstance(counted, Counted) else counted
+        program = counted.program if isinstance(counted, AroundProgram) else counted
         calls.append(functools.partial(program.launcher(), *map(_held, specs)))
 
     def several() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 Key = TypeVar("Key")
@@ -34,6 +34,13 @@ class Bounded(dict[Key, Value]):
             for oldest in list(self)[: -(-self.most // 4)]:
                 self.pop(oldest, None)
         self[key] = value
+
+    def made(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of a key, which `make` makes where there is none, or None."""
+        found = self.get(key)
+        if found is None:
+            self.keep(key, found := make())
+        return found
 
 
 def pairs_of(table: Mapping[Key, Value]) -> list[tuple[Key, Value]]:

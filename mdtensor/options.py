@@ -98,3 +98,23 @@ def whole(name: str, given: Any) -> int:
     if not -_MOST <= number < _MOST:
         raise ShapeError(f"{name} is {shown(number)}, which is larger than any array")
     return number
+
+
+def whole_numbers(
+    name: str, given: Any, count: int, *, least: int = 1, of: str = "axes"
+) -> tuple[int, ...]:
+    """A whole number for each of so many axes; a single one is that of all.
+
+    Raises DTypeError for what is none, ShapeError for others than so many, and for smaller ones.
+
+    >>> whole_numbers("stride", 2, 3), whole_numbers("stride", [1, 2], 2)
+    ((2, 2, 2), (1, 2))
+    """
+    is_one = isinstance(given, str) or not is_iterable(given)
+    values: list[Any] = [given] * count if is_one else beginning(given, MOST_AXES)
+    if len(values) != count:
+        raise ShapeError(f"{name} has {len(values)} values for {count} {of}")
+    numbers = tuple([whole(name, value) for value in values])
+    if any(number < least for number in numbers):
+        raise ShapeError(f"{name} is {min(numbers)}, which is less than {least}")
+    return numbers

@@ -78,7 +78,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a type that is no part of a call's key",
-        "api/calls/call_cache.py",
+        "api/calls/call_key.py",
         "                parts += value.shape, value.strides, value.dtype\n"
         "                arrays.append(value)\n            elif type(value) is str:",
         "                parts += value.shape, value.strides\n"

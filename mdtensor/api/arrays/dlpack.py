@@ -51,7 +51,12 @@ def shared(name: str, tensor: Any, cupy: Any) -> Array:
             return cupy.from_dlpack(tensor)
         return cupy.asarray(tensor)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise DTypeError(
-            f"{name} is a {type(tensor).__name__} that {cupy.__name__} does not take: {error}",
-            hint=f"convert it to an array of {cupy.__name__} first",
-        ) from error
+        raise not_taken(name, tensor, cupy, error) from error
+
+
+def not_taken(name: str, given: object, xp: Any, error: Exception) -> DTypeError:
+    """The error for what NumPy or CuPy refused, in their words."""
+    return DTypeError(
+        f"{name} is a {type(given).__name__} that {xp.__name__} does not take: {error}",
+        hint=f"convert it to an array of {xp.__name__} first",
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
+from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, not_taken, shared
 from mdtensor.api.arrays.memory_overlap import check_distinct, is_apart
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
@@ -135,10 +135,7 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
             return xp.from_dlpack(operand)
         return xp.asarray(operand, dtype=dtype)
     except (BufferError, OverflowError, RuntimeError, TypeError) as error:
-        raise DTypeError(
-            f"{name} is a {type(operand).__name__} that {xp.__name__} does not take: {error}",
-            hint=f"convert it to an array of {xp.__name__} first",
-        ) from error
+        raise not_taken(name, operand, xp, error) from error
     except ValueError as error:
         raise ShapeError(
             f"{name} is a {type(operand).__name__} that is no array: {error}",
@@ -155,7 +152,10 @@ def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
         check_mask(f"operand {number}", operand)
     arrays = as_arrays(operands, xp)
     check_types([array.dtype for array in arrays])
-    return [array if _is_readable(array) else _copied(array) for array in arrays]
+    return [
+        a if addressable(a) and a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
+        for a in arrays
+    ]
 
 
 def check_types(types: Iterable[np.dtype]) -> None:
@@ -270,14 +270,6 @@ def check_mask(name: str, operand: object) -> None:
             f"{name} is a masked array, and kernels see no masks",
             hint="fill it by a.filled(…) with what does not count, or compute with a.mask too",
         )
-
-
-def _is_readable(array: Array) -> bool:
-    return addressable(array) and array.dtype.isnative
-
-
-def _copied(array: Array) -> Array:
-    return array.astype(array.dtype.newbyteorder("="))
 
 
 def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:

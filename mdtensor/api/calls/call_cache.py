@@ -14,15 +14,13 @@ import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, cast
 
 import numpy as np
 
 from mdtensor import torch_compile
 from mdtensor.api.arrays import device_scope, invalidation
-from mdtensor.api.arrays.jax_arrays import is_jax_array
-from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
+from mdtensor.api.arrays.array_collections import collection_among
 from mdtensor.api.arrays.torch_tensors import (
     FollowedError,
     as_given,
@@ -30,10 +28,9 @@ from mdtensor.api.arrays.torch_tensors import (
     stream_of_call,
     taken,
 )
-from mdtensor.api.arrays.xarray_arrays import is_of_xarray
 from mdtensor.api.calls import call_trace
+from mdtensor.api.calls.call_key import Described, NotPlainError, describer, typical, with_out
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
-from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.hot_calls import MISSED, HotCalls
 from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
@@ -41,42 +38,17 @@ from mdtensor.bounded import Bounded
 from mdtensor.precedence import prepared, preparing
 from mdtensor.scoped import Setting, scoped
 from mdtensor.stage_timer import stage
-from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.combine_operators import OperatorFunction
 from mdtensor.translate.tracing import TRACED
 
 P = ParamSpec("P")
 Array = Any
 # From the arguments of a call to what runs it, where that takes no call in full.
 AtOnce = Callable[[Sequence[Any], Mapping[str, Any]], Launch | None]
-# From the arguments of a call to its key, and the arrays among them; NotPlainError, TypeError or
-# RecursionError where there is none.
-Described = Callable[[Sequence[Any], Mapping[str, Any]], tuple[tuple[object, ...], list[Any]]]
 
 SIZE = 4096  # calls that a front end's table holds
-_LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
-_type_of: Any = type
-_OF_XARRAY = "mdtensor.api.frameworks.xarray_calls"
 _LINKED = "mdtensor.api.parts.linked_calls"
 NO_TENSORS = object()  # what is given of a call without tensors of torch
-_NAMED = object()  # stands between positional and named arguments
-
-# Arguments of these classes mean the same whenever they are equal.
-_PLAIN: frozenset[Any] = frozenset(
-    (
-        int,
-        bool,
-        bytes,
-        type(None),
-        type(...),
-        type,
-        np.ufunc,
-        BuiltinFunctionType,
-        _type_of(np.max),
-    )
-)
-_FUNCTIONS = frozenset((FunctionType, OperatorFunction))
 
 
 # What the calls of this context have run so far, where one of them may be recalled later.
@@ -137,34 +109,6 @@ def is_traced(argument: object) -> bool:
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
-def collection_of(argument: Any, depth: int = 2) -> str | None:
-    """The module for calls on an argument that is a collection of arrays, or holds one.
-
-    Those are arrays of xarray, Dask and JAX, which are not imported for that, and sharded arrays.
-    """
-    kind = _type_of(argument)
-    if kind is tuple or kind is list:  # which may hold itself
-        is_short = depth and len(argument) <= _LONGEST
-        return collection_among(argument, depth - 1) if is_short else None
-    if is_of_xarray(argument):
-        return _OF_XARRAY
-    if hasattr(kind, "__dask_graph__"):
-        return "mdtensor.api.dask.dask_calls"
-    if is_jax_array(argument):
-        return "mdtensor.api.frameworks.jax_calls"
-    return getattr(kind, "__mdtensor_calls__", None)
-
-
-def collection_among(arguments: Sequence[Any], depth: int = 2) -> str | None:
-    """The module for calls on arguments: xarray's, whose arrays hold others', or the first."""
-    found = [module for each in arguments if (module := collection_of(each, depth))]
-    return _OF_XARRAY if _OF_XARRAY in found else next(iter(found), None)
-
-
-class NotPlainError(Exception):
-    """An argument that no key can describe."""
-
-
 def recalled(
     function: Callable[P, Any],
     of: Callable[[Any], Hashable] | None = None,
@@ -187,46 +131,13 @@ def recalled(
     known = Bounded[tuple[object, ...], Launch](SIZE)
     known_get = known.get
     invalidation.tables.append(known)
+    described = describer(of, numbers=numbers)
     hot = HotCalls()
     invalidation.tables.append(hot)
     # Calls that were made once, with the generation in which their launches were chosen: the
     # built-in function gets those that come again.
     once = Bounded[tuple[object, ...], int](SIZE)
     invalidation.tables.append(once)
-
-    def described(
-        args: Sequence[Any], options: Mapping[str, Any]
-    ) -> tuple[tuple[object, ...], list[Any]]:
-        """The key of a call, and the arrays in it."""
-        parts: list[Any] = []
-        arrays: list[Any] = []
-        if of is not None:
-            parts.append(of(args[0]))
-            args = args[1:]
-        for value in args:
-            if type(value) is _ndarray:
-                parts += value.shape, value.strides, value.dtype
-                arrays.append(value)
-            elif type(value) is str:
-                parts.append(value)
-            else:
-                _describe(value, parts, arrays, numbers)
-        if options:
-            parts.append(_NAMED)
-            for name, value in options.items():
-                parts.append(name)
-                if type(value) is str:
-                    parts.append(value)
-                elif type(value) is _ndarray:
-                    parts += value.shape, value.strides, value.dtype
-                    arrays.append(value)
-                else:
-                    _describe(value, parts, arrays, numbers)
-        if _active:
-            parts += tuning_mode.ending() or ()
-        if invalidation.cupy_array is not None:
-            _add_place(parts, arrays)
-        return tuple(parts), arrays
 
     def kept_at_once(
         key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
@@ -303,9 +214,9 @@ def recalled(
             result = quick(*args, **options)
             if result is not MISSED:
                 return result
-        key = _typical(args)
+        key = typical(args)
         if options and key is not None:
-            key = _with_out(key, options)
+            key = with_out(key, options)
         if key is not None and _active:
             key = _with_ending(key, args)
         if key is not None:
@@ -374,118 +285,12 @@ def recalled(
     return cast("Callable[P, Any]", called)
 
 
-# fmt: off
-def _typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
-    """The key of a call on a string and one to three arrays of NumPy, or two of CuPy's; or None.
-
-    It is what `described` gives for them.
-    """
-    count = len(args)
-    if count == 3:
-        first, second, third = args
-        kind = _type_of(second)
-        if type(first) is str and kind is type(third):
-            if kind is _ndarray:
-                return (
-                    first, second.shape, second.strides, second.dtype,
-                    third.shape, third.strides, third.dtype,
-                )
-            if kind is invalidation.cupy_array:
-                order = invalidation.order_of
-                return (
-                    first, second.shape, order(second) or second.strides, second.dtype,
-                    second.data.device_id, third.shape, order(third) or third.strides,
-                    third.dtype, third.data.device_id, invalidation.current_device(),
-                )
-    elif count == 2:
-        first, second = args
-        if type(first) is str and type(second) is _ndarray:
-            return first, second.shape, second.strides, second.dtype
-    elif count == 4:
-        first, second, third, fourth = args
-        if type(first) is str and type(second) is type(third) is type(fourth) is _ndarray:
-            return (
-                first, second.shape, second.strides, second.dtype,
-                third.shape, third.strides, third.dtype,
-                fourth.shape, fourth.strides, fourth.dtype,
-            )
-    return None
-# fmt: on
-
-
-def _with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """The key of a call that has but an `out` of NumPy's besides; or None."""
-    out = options.get("out") if len(options) == 1 else None
-    if type(out) is not _ndarray:
-        return None
-    return *key, _NAMED, "out", out.shape, out.strides, out.dtype
-
-
 def _with_ending(key: tuple[object, ...], args: tuple[Any, ...]) -> tuple[object, ...] | None:
     """The key of a call in a mode of tuning, on arrays of NumPy; None where it must be seen."""
     if type(args[1]) is not _ndarray or _recording.get() is not None or not call_trace.is_quiet():
         return None
     ending = tuning_mode.ending()
     return None if ending is None else (*key, *ending)
-
-
-def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
-    """Adds what an argument is to a key, and arrays to a list.
-
-    What is added begins with a tuple for an array, with a class for what is neither array nor
-    string, so no two lists of arguments have the same key.
-    """
-    kind = _type_of(value)
-    if kind is _ndarray:
-        parts += value.shape, value.strides, value.dtype
-        arrays.append(value)
-    elif kind is invalidation.cupy_array:
-        order = invalidation.order_of(value) or value.strides
-        parts += value.shape, order, value.dtype, value.data.device_id
-        arrays.append(value)
-    elif kind is str:
-        parts.append(value)
-    elif kind in _PLAIN:
-        parts += kind, value
-    elif kind is float or kind is complex:
-        if numbers:
-            parts += (), kind
-            arrays.append(value)
-        else:
-            parts += kind, repr(value)  # -0.0 equals 0.0
-    elif kind is tuple or kind is list:
-        if len(value) > _LONGEST:
-            raise NotPlainError
-        parts += kind, len(value)
-        for part in value:
-            _describe(part, parts, arrays, numbers=False)
-    elif kind is dict:
-        parts += kind, len(value)
-        for name, part in value.items():
-            _describe(name, parts, arrays, numbers=False)
-            _describe(part, parts, arrays, numbers=False)
-    elif kind is Combination:
-        parts += kind, value.kind
-        _describe(value.operator, parts, arrays, numbers=False)
-    elif kind in _FUNCTIONS:
-        parts += kind, function_key(value)
-    elif isinstance(value, np.generic):
-        parts += (), kind
-        arrays.append(value)
-    elif isinstance(value, np.dtype):
-        parts += np.dtype, value
-    elif is_sparse(value) and (stored := arrays_of_sparse(value)):
-        parts += kind, value.shape, value.has_canonical_format
-        for array in stored:
-            _describe(array, parts, arrays, numbers=False)
-    else:
-        raise NotPlainError
-
-
-def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
-    """Adds the current device to the key of a call on CuPy's arrays."""
-    if any(type(array) is invalidation.cupy_array for array in arrays):
-        parts.append(invalidation.current_device())
 
 
 def _in_full(

@@ -78,7 +78,7 @@ class Ready:
         self.served_by: tuple[object, ...] = () if steps else (tally,)
         self.into = counting(run, tally)
         if len(results) > 1:
-            self.new = _several(_into_several(self.into, makers), on_host=xp is np)
+            self.new = _several(self.into, makers, on_host=xp is np)
         else:
             self.new = single_launch(run, makers[0], tally, program.operands, first)
             if xp is np and not first.shape:
@@ -195,21 +195,12 @@ def _one_by_one(
     return into
 
 
-def _into_several(into: Run, makers: Sequence[Make]) -> Callable[..., list[Array]]:
-    """A function of operands that allocates several results and computes into them."""
+def _several(into: Run, makers: Sequence[Make], *, on_host: bool) -> Callable[..., Any]:
+    """A function of operands that makes a tuple of results, NumPy's scalars without dims."""
 
-    def new(*operands: Array) -> list[Array]:
+    def new(*operands: Array) -> tuple[Any, ...]:
         results = [make() for make in makers]
         into(*operands, *results)
-        return results
+        return tuple([r if r.ndim or not on_host else r[()] for r in results])
 
     return new
-
-
-def _several(new: Callable[..., Any], *, on_host: bool) -> Callable[..., Any]:
-    """A tuple of the results, with NumPy's scalars for those without dims."""
-
-    def results(*operands: Array) -> tuple[Any, ...]:
-        return tuple([r if r.ndim or not on_host else r[()] for r in new(*operands)])
-
-    return results

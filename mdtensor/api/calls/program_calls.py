@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,9 +25,9 @@ from mdtensor.api.arrays.operands import (
     check_native,
     check_types,
     holds,
-    read_only,
     spec_of,
 )
+from mdtensor.api.arrays.results import as_returned, begin_with, check_out
 from mdtensor.api.async_steps import Begun
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run, as_converted
@@ -36,7 +37,6 @@ from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
@@ -97,10 +97,7 @@ def forget() -> None:
 
 def made(key: Hashable, make: Callable[[], T]) -> T:
     """What a front end makes of all calls with this key, made once."""
-    found: T | None = _table.get(key)
-    if found is None:
-        _table.keep(key, found := make())
-    return found
+    return _table.made(key, make)
 
 
 class _Launches:
@@ -200,8 +197,7 @@ def call(
             xp.copyto(target, result, casting=casting)
     finished: Any = out
     if out is None:
-        several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
-        finished = several[0] if len(several) == 1 else several
+        finished = as_returned(results)
     if ready is not None and is_direct and call_cache.is_noting():
         _note(ready, operands, arrays, constants, given, finished, check)
     return finished
@@ -374,30 +370,17 @@ def _allocated(
     xp: Any,
 ) -> list[Array]:
     """The results: new arrays, or the caller's where a kernel may write to them."""
-    if given and len(given) != len(due):
-        arrays_given = count_of(len(given), "array", "arrays")
-        results_due = count_of(len(due), "result", "results")
-        raise ShapeError(f"{arrays_given} in out for {results_due}")
+    if given:
+        check_out(given, due, casting)
     results: list[Array] = []
-    for number, spec in enumerate(due):
-        target = given[number] if given else None
-        if target is not None and tuple(target.shape) != spec.shape:
-            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
-        if target is not None and not np.can_cast(spec.dtype, target.dtype, casting):
-            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
-        if target is not None and xp is np and not target.flags.writeable:
-            raise read_only("out")
-        if target is not None and holds(target, spec, (*arrays, *results), xp):
-            results.append(target)
-        else:
-            results.append(allocate(spec, xp))
+    for target, spec in itertools.zip_longest(given, due):
+        is_written = target is not None and holds(target, spec, (*arrays, *results), xp)
+        results.append(target if is_written else allocate(spec, xp))
     return results
 
 
 def _run(program: Program, arrays: list[Array], results: list[Array], xp: Any) -> None:
-    for fill, result in zip(program.fills, results, strict=False):
-        if fill is not None:
-            result.fill(fill)
+    begin_with(program.fills, results)
     given = as_converted(arrays, program.converted)
     slots = [*given, *results, *(allocate(spec, xp) for spec in program.temporaries)]
     if tuning_mode.is_watching():

@@ -119,12 +119,8 @@ class Stats:
 
     def __str__(self) -> str:
         lines = [f"{'engine':<10} {'kind':<12} {'calls':>8}"]
-        for engine, counts in (
-            ("generated", self.generated),
-            ("evaluated", self.evaluated),
-            ("views", self.views),
-            ("filled", self.filled),
-        ):
+        for engine in ("generated", "evaluated", "views", "filled"):
+            counts: Mapping[str, int] = getattr(self, engine)
             lines += [f"{engine:<10} {kind:<12} {calls:>8}" for kind, calls in counts.items()]
         lines += [
             f"{'numpy':<10} {kind:<12} {calls:>8}  {reason}"
@@ -155,10 +151,5 @@ def stats(*, reset: bool = False) -> Stats:
             numpy[counter.kind, counter.reason] += calls
         elif calls:
             by_engine[counter.engine][counter.kind] += calls
-    return Stats(
-        MappingProxyType(by_engine[GENERATED]),
-        MappingProxyType(by_engine[VIEW]),
-        MappingProxyType(by_engine[FILLED]),
-        MappingProxyType(numpy),
-        MappingProxyType(by_engine[EVALUATED]),
-    )
+    counts = by_engine[GENERATED], by_engine[VIEW], by_engine[FILLED], numpy, by_engine[EVALUATED]
+    return Stats(*map(MappingProxyType, counts))  # pyright: ignore[reportArgumentType]

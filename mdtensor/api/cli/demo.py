@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 import mdtensor
-from mdtensor.api.cli.compare import Comparison, compare, load_note, table_of
+from mdtensor.api.cli.compare import compare, load_note, table_of
 from mdtensor.api.cli.expression_arguments import Expression
 from mdtensor.api.cli.tables import show
 from mdtensor.api.engine.tuning_mode import Recorded
@@ -44,7 +44,7 @@ class Digits:
     test_labels: np.ndarray
 
 
-def load_digits(held_out: int = HELD_OUT, seed: int = SEED) -> Digits:
+def load_digits() -> Digits:
     """The 1,797 images of scikit-learn, shuffled and divided.
 
     Raises MdtensorError where scikit-learn is not installed.
@@ -57,17 +57,17 @@ def load_digits(held_out: int = HELD_OUT, seed: int = SEED) -> Digits:
             hint="pip install 'mdtensor[demo]'",
         ) from None
     pixels, labels = datasets.load_digits(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(labels))
+    order = np.random.default_rng(SEED).permutation(len(labels))
     images = (pixels[order] / 16).astype(np.float32)
     labels = labels[order]
-    return Digits(images[held_out:], labels[held_out:], images[:held_out], labels[:held_out])
+    return Digits(images[HELD_OUT:], labels[HELD_OUT:], images[:HELD_OUT], labels[:HELD_OUT])
 
 
 class Network:
     """Fully connected layers with ReLU between them and a softmax at the end, trained by Adam."""
 
-    def __init__(self, sizes: Sequence[int], seed: int = SEED) -> None:
-        rng = np.random.default_rng(seed)
+    def __init__(self, sizes: Sequence[int]) -> None:
+        rng = np.random.default_rng(SEED)
         self.weights = [
             rng.normal(0, np.sqrt(2 / before), (before, after)).astype(np.float32)
             for before, after in pairwise(sizes)
@@ -130,9 +130,9 @@ class Network:
         return loss
 
 
-def train(network: Network, digits: Digits, epochs: int, seed: int = SEED) -> Iterator[float]:
+def train(network: Network, digits: Digits, epochs: int) -> Iterator[float]:
     """Train on whole batches in an order drawn anew for each epoch; yields its mean loss."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     wanted = np.eye(10, dtype=np.float32)[digits.labels]
     for _ in range(epochs):
         order = rng.permutation(len(wanted))
@@ -187,7 +187,8 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
         f"accuracy on held-out images: {accuracy(network, digits):.1%}"
         f" ({mdtensor.stats().share:.0%} of all contractions by generated kernels)"
     )
-    show(table_of([comparison_of(each.md_hom, rounds) for each in seen], "time of one call"))
+    timed = [compare(expression_of(each.md_hom), rounds=rounds) for each in seen]
+    show(table_of(timed, "time of one call"))
     typer.echo(
         "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three\n"
         "right columns over tuned; medians, each engine in blocks of its own"
@@ -202,25 +203,11 @@ def record_epoch(digits: Digits, sizes: Sequence[int]) -> list[Recorded]:
         network = Network(sizes)
         list(train(network, digits, epochs=1))
         accuracy(network, digits)
-    return [Recorded(each.md_hom, label_of(each.md_hom)) for each in seen]
-
-
-def comparison_of(md_hom: MDHom, rounds: int) -> Comparison:
-    """Time a recorded computation on all engines."""
-    return compare(expression_of(md_hom), rounds=rounds)
+    return [Recorded(each.md_hom, str(expression_of(each.md_hom))) for each in seen]
 
 
 def expression_of(md_hom: MDHom) -> Expression:
     """The einsum string that a recorded computation came from, with its operands' specs."""
-    return Expression(subscripts_of(md_hom), tuple(buffer.spec for buffer in md_hom.inputs))
-
-
-def subscripts_of(md_hom: MDHom) -> str:
-    """The einsum string that a recorded computation came from."""
     operands = ",".join("".join(access.dims) for access in md_hom.inp_view)
-    return f"{operands}->{''.join(md_hom.out_view[0].dims)}"
-
-
-def label_of(md_hom: MDHom) -> str:
-    """The einsum string and the shapes of a recorded computation."""
-    return str(expression_of(md_hom))
+    text = f"{operands}->{''.join(md_hom.out_view[0].dims)}"
+    return Expression(text, tuple(buffer.spec for buffer in md_hom.inputs))

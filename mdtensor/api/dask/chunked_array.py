@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import allocate
-from mdtensor.api.parts.cuts import Grid
+from mdtensor.api.parts.cuts import Grid, pieces_along, points_of
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.rewrites.parts import Box, Range
@@ -92,27 +92,12 @@ class ChunkedArray:
 
     def _sections(self, box: Box, key: Key) -> list[tuple[tuple[int, ...], Placed]]:
         """What of a box belongs to which chunk, and where it lies there."""
-        by_axis: list[list[tuple[int, slice, slice, bool]]] = []
-        for axis, edges in zip(box, self.grid, strict=True):
-            taken = range(axis.start, axis.stop, axis.step)
-            found: list[tuple[int, slice, slice, bool]] = []
-            low = max(0, bisect_right(edges, axis.start, 0, len(edges) - 1) - 1)
-            for n in range(low, len(edges) - 1):
-                begin = max(0, -((axis.start - edges[n]) // axis.step))
-                end = min(len(taken), -((axis.start - edges[n + 1]) // axis.step))
-                if edges[n] >= axis.stop:
-                    break
-                if end > begin:
-                    start = taken[begin] - edges[n]
-                    stop = taken[end - 1] - edges[n] + 1
-                    is_whole = end - begin == len(taken)
-                    found.append((n, slice(begin, end), slice(start, stop, axis.step), is_whole))
-            by_axis.append(found)
+        by_axis = map(pieces_along, box, self.grid)
         sections: list[tuple[tuple[int, ...], Placed]] = []
         for each in itertools.product(*by_axis):
-            position = tuple(n for n, _, _, _ in each)
-            section, place = tuple(s for _, s, _, _ in each), tuple(p for _, _, p, _ in each)
-            is_whole = all(whole for _, _, _, whole in each)
+            position = tuple(n for n, _, _ in each)
+            place, section = tuple(p for _, p, _ in each), tuple(s for _, _, s in each)
+            is_whole = points_of(section) == points_of(box)
             sections.append((position, Placed(key, section, place, is_whole)))
         return sections
 

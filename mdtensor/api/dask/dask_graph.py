@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.dask.chunked_array import ChunkedArray, Key
-from mdtensor.api.parts.cuts import Cuts, Grid, cuts_from_grids, grid_of_result
+from mdtensor.api.parts.cuts import Grid, cuts_from_grids, grid_of_result
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.run_part import run_part
 from mdtensor.dataclass import dataclass
@@ -110,7 +110,8 @@ def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskAr
         slots[slot] = ChunkedArray(spec.shape, spec.dtype, grid, tasks.make, fill)
     executor = _Executor(slots, tasks)
     for step in program.steps:
-        run_in_parts(step, _cuts(step.md_hom, [slots[n] for n in step.operands]), executor)
+        grids = [slots[n].grid for n in step.operands]
+        run_in_parts(step, cuts_from_grids(step.md_hom, grids), executor)
     settled = [slots[program.operands + n].settled() for n in range(len(program.results))]
     shared = graph_of.from_collections(tasks.name, tasks.tasks, dependencies=given)
     results: list[DaskArray] = []
@@ -122,10 +123,6 @@ def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskAr
         chunks = tuple(tuple(np.diff(edges).tolist()) for edges in array.grid)
         results.append(array_of(graph, name, chunks, dtype=array.dtype, shape=array.shape))
     return tuple(results)
-
-
-def _cuts(md_hom: MDHom, arrays: Sequence[ChunkedArray]) -> Cuts:
-    return cuts_from_grids(md_hom, [array.grid for array in arrays])
 
 
 def _grids(program: Program, given: dict[int, ChunkedArray]) -> list[tuple[int, TensorSpec, Grid]]:

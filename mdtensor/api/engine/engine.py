@@ -129,10 +129,7 @@ class Engine:
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""
-        problem = self._problems.get(md_hom)
-        if problem is None:
-            self._problems.keep(md_hom, problem := problem_of_device(md_hom, self.target))
-        return problem
+        return self._problems.made(md_hom, lambda: problem_of_device(md_hom, self.target))
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
         """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""

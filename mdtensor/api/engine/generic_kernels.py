@@ -105,10 +105,7 @@ class Structure(Generic[Kernel]):
 
     def alike(self, sizes: tuple[int, ...]) -> Alike:
         """What is known of shapes with the same bit lengths of extents."""
-        lengths = self._lengths(sizes)
-        if (found := self.shapes.get(lengths)) is None:
-            self.shapes.keep(lengths, found := Alike())
-        return found
+        return self.shapes.made(self._lengths(sizes), Alike)
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
         """The decision for a shape: its own, or that of a nearby shape, scaled.

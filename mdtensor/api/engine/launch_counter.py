@@ -45,49 +45,59 @@ class LaunchNumbers:
                 self._tells.pop()()
 
 
-class Counted:
-    """A counted program; `tell` is called once, by the thread of launch number `launches`.
+class AroundProgram:
+    """A program that does more at each launch, as `_around` says; not when `bound` to others."""
 
-    All launchers of it count together, those of programs that are `bound` to other sizes do not.
-    """
-
-    def __init__(self, program: Program, launches: int, tell: Callable[[], object]) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self._numbers = LaunchNumbers(launches, tell)
 
     def __call__(self, *arrays: Array) -> None:
         """Runs the program."""
-        self._counting(self.program, lambda other: other)(*arrays)
+        self._around(self.program)(*arrays)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
         """The program for other sizes."""
         return self.program.bound(sizes, inline)
 
     def launcher(self) -> Launch:
-        """A launcher of the program that counts its launches."""
-        return self._counting(self.program.launcher(), lambda other: other.launcher())
+        """A launcher of the program that does more."""
+        return self._around(self.program.launcher())
 
     def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
-        """A beginner of the program that counts its launches."""
+        """A beginner of the program that does more."""
         launch, wait = self.program.beginner(behind=behind)
-        return self._counting(launch, lambda other: other.launcher()), wait
+        return self._around(launch), wait
 
-    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
-        """A launch with the counter; `launcher_of` gives the same of a program in its place."""
+    def _around(self, launch: Launch) -> Launch:
+        """A launch of the program that does more."""
+        raise NotImplementedError
+
+
+class Counted(AroundProgram):
+    """A counted program; `tell` is called once, by the thread of launch number `launches`.
+
+    All launchers of it count together, those of programs that are `bound` to other sizes do not.
+    """
+
+    def __init__(self, program: Program, launches: int, tell: Callable[[], object]) -> None:
+        super().__init__(program)
+        self._numbers = LaunchNumbers(launches, tell)
+
+    def _around(self, launch: Launch) -> Launch:
         return counting(launch, self._numbers)
 
 
-class Repeated(Counted):
+class Repeated(AroundProgram):
     """A counted program that calls `tell` at launch 2, 4, 8 and so on, by given `numbers`.
 
     So what was told and came to nothing is told again.
     """
 
     def __init__(self, program: Program, tell: Callable[[], object], numbers: Iterator[int]):
-        super().__init__(program, AGAIN, tell)
+        super().__init__(program)
         self._of, self._tell = numbers, tell
 
-    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
+    def _around(self, launch: Launch) -> Launch:
         numbers, tell = self._of, self._tell
 
         def counted(*arrays: Array) -> None:
@@ -99,7 +109,7 @@ class Repeated(Counted):
         return counted
 
 
-class StandIn(Counted):
+class StandIn(AroundProgram):
     """A fallback until a better program is compiled; `own` gives that one, and waits for it.
 
     A general kernel serves a shape at once. By its second launch the shape comes again, and
@@ -116,17 +126,17 @@ class StandIn(Counted):
         own: Callable[[], Program],
         is_captured: Callable[[], bool],
     ) -> None:
-        super().__init__(program, max(launches, AGAIN + 1), own)
-        self._again, self._own, self._is_captured = again, own, is_captured
-        self._of = itertools.count(1)
+        super().__init__(program)
+        self._last, self._again, self._own = max(launches, AGAIN + 1), again, own
+        self._is_captured, self._of = is_captured, itertools.count(1)
 
-    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
-        last, again = self._numbers.last, self._again
+    def _around(self, launch: Launch) -> Launch:
+        last, again = self._last, self._again
         numbers, own, is_captured = self._of, self._own, self._is_captured
 
         def counted(*arrays: Array) -> None:
             if is_captured():
-                launcher_of(own())(*arrays)
+                own().launcher()(*arrays)
                 return
             launch(*arrays)
             number = next(numbers)

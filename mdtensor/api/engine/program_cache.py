@@ -139,12 +139,12 @@ class Winners:
         The store's key is a line for people, under which a wrong schedule would be slow; a wrong
         program would be wrong.
         """
-        key = self._keys.get(problem)
-        if key is None:
+
+        def key() -> str:
             head = self._environment, _state_of_the_code()
-            key = "\n".join((*head, problem_key(problem), digest_of(problem)))
-            self._keys.keep(problem, key)
-        return key
+            return "\n".join((*head, problem_key(problem), digest_of(problem)))
+
+        return self._keys.made(problem, key)
 
 
 def content_of(compiled: Compiled) -> bytes:

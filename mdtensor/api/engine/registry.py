@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
     from mdtensor.autotune.store.store import Store
 
-Array = Any
 
 _opening = threading.RLock()
 keep_over_forks(_opening)
@@ -64,14 +63,16 @@ def engine_for(arrays: str = "numpy") -> Engine:
         from mdtensor.backends.cuda.cupy_device import load_cupy
 
         place = CudaPlace(load_cupy().cuda.runtime.getDevice())
-    engine = _engines.get(place)
-    if engine is None:
-        with _opening:
-            engine = _engines.get(place)
-            if engine is None:
-                with stage("open"):
-                    engine = _engines[place] = _open(place)
-    return engine
+    return _engines.get(place) or _opened(_engines, place, lambda: _open(place))
+
+
+def _opened(table: dict[Any, Engine], key: object, make: Callable[[], Engine]) -> Engine:
+    """The engine of a key, made by one thread where there is none yet."""
+    with _opening:
+        if key not in table:
+            with stage("open"):
+                table[key] = make()
+        return table[key]
 
 
 def _open(place: object) -> Engine:
@@ -89,13 +90,7 @@ def engine_called(name: str, arrays: str = "numpy") -> Engine:
 
     Raises NoDeviceError where no device has that name.
     """
-    engine = _called.get(name)
-    if engine is None:
-        with _opening, stage("open"):
-            engine = _called.get(name)
-            if engine is None:
-                engine = _called[name] = _open_called(name, arrays)
-    return engine
+    return _called.get(name) or _opened(_called, name, lambda: _open_called(name, arrays))
 
 
 def _open_called(name: str, arrays: str) -> Engine:
@@ -324,17 +319,3 @@ def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:
     ]
     if unknown:
         tuning_mode.tune(unknown)
-
-
-def kind_of(array: Array) -> str:
-    """The kind of an array: "cupy" or "numpy"."""
-    return "cupy" if type(array).__module__.partition(".")[0] == "cupy" else "numpy"
-
-
-def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
-    """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
-    arrays = kind_of(outputs[0])
-    saw(md_hom, arrays)
-    program = choice_for(md_hom, arrays).program
-    with stage("run"):
-        program(*inputs, *outputs)

@@ -101,11 +101,9 @@ class SeenWinners:
         state = store.state() or time.monotonic() // _FRESH
         if state != self._alike[0]:
             self._alike = state, Bounded(_MOST_STRUCTURES)
-        known = self._alike[1]
-        if (found := known.get(form.pattern)) is None:
-            found = of_structure(form, dims, store.winners(self._environment))
-            known.keep(form.pattern, found)
-        return found
+        return self._alike[1].made(
+            form.pattern, lambda: of_structure(form, dims, store.winners(self._environment))
+        )
 
     def look(self) -> None:
         """Reads from the store which problems have winners."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.torch_tensors import (
     in_graph,
     is_tensor,
@@ -22,6 +24,7 @@ from mdtensor.api.arrays.torch_tensors import (
     tensors_in,
 )
 from mdtensor.api.calls import call_cache
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.frameworks import torch_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
 from mdtensor.api.parts.foreign_call import ForeignCall
@@ -49,7 +52,7 @@ def called(
     function: Callable[..., Any],
     args: Sequence[Any],
     options: Mapping[str, Any],
-    described: call_cache.Described | None = None,
+    described: Described | None = None,
 ) -> Any:
     """A call of a front end with such tensors among its arguments; its results are tensors.
 
@@ -76,15 +79,14 @@ def _called(
     function: Callable[..., Any],
     args: Sequence[Any],
     options: Mapping[str, Any],
-    described: call_cache.Described | None,
+    described: Described | None,
 ) -> Any:
     tensors: list[Tensor] = []
     key: Hashable = None
     if described is not None:
-        told = [_told(argument, tensors) for argument in args]
-        named = {name: _told(option, tensors) for name, option in options.items()}
-        with suppress(call_cache.NotPlainError, TypeError, RecursionError):
-            parts, arrays = described(told, named)
+        told = mapped_call(partial(_told, tensors), args, options)
+        with suppress(NotPlainError, TypeError, RecursionError):
+            parts, arrays = described(*told)
             key = None if arrays else (function, parts, *map(_layout, tensors))
     if key is not None and (known := _known.get(key)) is not None:
         held, checks = known
@@ -100,11 +102,8 @@ def _called(
     return returned
 
 
-def _told(argument: Any, tensors: list[Tensor]) -> Any:
-    """What keys have for an argument, whose tensors are noted."""
-    if type(argument) in (tuple, list):
-        several = cast("Sequence[Any]", argument)
-        return type(argument)([_told(each, tensors) for each in several])
+def _told(tensors: list[Tensor], argument: Any) -> Any:
+    """What keys have for an argument; a tensor is noted."""
     if not is_tensor(argument):
         return argument
     for number, other in enumerate(tensors):

@@ -54,10 +54,7 @@ _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_
 
 def held_as_text(program: Program) -> Held:
     """What gives a program a text; equal ones have the same as long as they are kept."""
-    found = _holders.get(program)
-    if found is None:
-        _holders.keep(program, found := Held(program))
-    return found
+    return _holders.made(program, lambda: Held(program))
 
 
 def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held:
@@ -115,6 +112,26 @@ def pullback_text(
     return _said("pullback", text, operands, tuple(wanted), tuple(given), results)
 
 
+def tangents_text(
+    text: str,
+    operands: int,
+    given: Sequence[int],
+    wanted: Sequence[int],
+    *,
+    results: int,
+) -> str:
+    """The text of the tangents of results that are `wanted`, by those of operands that are `given`.
+
+    Cotangents of operands are linear in those of the results: the gradient of that is what takes
+    tangents of operands to tangents of results. Its arrays are those of the call, so many of its
+    `results`, anything in the place of the cotangents, at which it does not look, and the tangents.
+    """
+    back = pullback_text(text, operands, given, wanted, results=bool(results))
+    first = operands + results
+    places = range(first, first + len(wanted))
+    return pullback_text(back, first + len(wanted), places, range(len(given)), results=False)
+
+
 def batched_text(text: str, are_batched: Sequence[bool]) -> str:
     """The text of a call for each element of a batch, which is the first axis of some arrays."""
     return _said("batched", text, tuple(are_batched))
@@ -147,11 +164,7 @@ def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Program:
 
     Raises TranslationError for operands of other shapes or types.
     """
-    found = _computations.get((text, specs))
-    if found is None:
-        found = _translated(text, specs)
-        _computations.keep((text, specs), found)
-    return found
+    return _computations.made((text, specs), lambda: _translated(text, specs))
 
 
 def results_of(text: str, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
@@ -168,15 +181,11 @@ def reads_results(
     """
     if wanted is None:
         wanted = [n for n, spec in enumerate(specs) if kind_of(spec.dtype) == "f"]
-    key = text, specs, tuple(wanted)
-    known = _are_read.get(key)
-    if known is None:
-        known = _reads_results(text, specs, wanted)
-        _are_read.keep(key, known)
-    return known
+    asked = tuple(wanted)
+    return _are_read.made((text, specs, asked), lambda: _reads_results(text, specs, asked))
 
 
-def _reads_results(text: str, specs: tuple[TensorSpec, ...], wanted: Sequence[int]) -> bool:
+def _reads_results(text: str, specs: tuple[TensorSpec, ...], wanted: tuple[int, ...]) -> bool:
     found = computation_of(text, specs)
     given = [n for n, spec in enumerate(found.results) if kind_of(spec.dtype) == "f"]
     every = (*specs, *found.results, *(found.results[n] for n in given))

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.frameworks import jax_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
 from mdtensor.api.parts.foreign_call import ForeignCall
@@ -19,7 +20,6 @@ from mdtensor.translate.md_hom_program import Program
 
 Array = Any
 
-_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 # Computations of programs that were traced, which nobody tells when they go.
 _in_programs: dict[str, Held] = {}
 
@@ -39,17 +39,21 @@ def called(
     jax = importlib.import_module("jax")
     given = [_canonical(jax, argument) for argument in args]
     named = {name: _canonical(jax, option) for name, option in options.items()}
-    if any(_holds(argument, jax.core.Tracer) for argument in (*args, *options.values())):
+    traced: list[Array] = []
+
+    def held(argument: Any) -> Any:
+        """An array that lies where one of JAX's does; any other argument as it is."""
+        if isinstance(argument, jax.core.Tracer):
+            traced.append(argument)
+        elif isinstance(argument, jax.Array):
+            jax_operators.dtypes_of([argument])
+            return np.asarray(argument) if jax_operators.is_on_host(argument) else argument
+        return argument
+
+    arrays, held_options = mapped_call(held, given, named)
+    if traced:
         return _JaxCall(jax, function).run(function, given, named)
-    held = [_held(jax, argument) for argument in given]
-    result = function(*held, **{name: _held(jax, option) for name, option in named.items()})
-    return _returned(jax, result)
-
-
-def _holds(argument: Any, kind: type, depth: int = _DEEPEST) -> bool:
-    if depth and type(argument) in (tuple, list):
-        return any(_holds(each, kind, depth - 1) for each in argument)
-    return isinstance(argument, kind)
+    return _returned(jax, function(*arrays, **held_options))
 
 
 def _canonical(jax: Any, argument: Any) -> Any:
@@ -57,17 +61,6 @@ def _canonical(jax: Any, argument: Any) -> Any:
     if type(argument) is not np.ndarray or not is_computed(argument.dtype):
         return argument
     return argument.astype(jax.dtypes.canonicalize_dtype(argument.dtype), copy=False)
-
-
-def _held(jax: Any, argument: Any, depth: int = _DEEPEST) -> Any:
-    """An argument with arrays that lie where JAX's do, also in tuples and lists."""
-    if depth and type(argument) in (tuple, list):
-        several = cast("Sequence[Any]", argument)
-        return type(argument)([_held(jax, each, depth - 1) for each in several])
-    if isinstance(argument, jax.Array):
-        jax_operators.dtypes_of([argument])
-        return np.asarray(argument) if jax_operators.is_on_host(argument) else argument
-    return argument
 
 
 def _returned(jax: Any, result: Any) -> Any:

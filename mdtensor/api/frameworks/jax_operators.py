@@ -19,6 +19,7 @@ from mdtensor.api.frameworks.call_text import (
     reads_results,
     results_of,
     run,
+    tangents_text,
 )
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DeviceError, DTypeError, GradientError, shown
@@ -261,12 +262,8 @@ def _differentiated(
     _check_widths(results, results_of(text, specs))
     keeps = reads_results(text, specs, given)
     count, kept = len(primals), results if keeps else ()
-    back = pullback_text(text, count, given, wanted, results=keeps)
-    # A gradient is linear in its cotangents, so its derivative by these looks at none of them.
+    forward = tangents_text(text, count, given, wanted, results=len(kept))
     anything = [results[n] for n in wanted]
-    first = count + len(kept)
-    places = range(first, first + len(wanted))
-    forward = pullback_text(back, first + len(wanted), places, range(len(given)), results=False)
     along = [tangents[n] for n in given]
     parts = _bound(
         forward, [*primals, *kept, *anything, *along], _Tangents(text, count, given, wanted)

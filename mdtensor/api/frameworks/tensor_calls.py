@@ -68,16 +68,16 @@ def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
     key: tuple[object, ...] = (text,)
     if not has_shapes(text):  # sizes may be symbols, which become numbers here
         key = text, *[tuple(map(int, tensor.shape)) for tensor in tensors]
-    found = _results.get(key)
-    if found is None:
+
+    def due() -> _Due:
         torch = importlib.import_module("torch")
         specs = tuple([spec_of_tensor("a tensor", tensor) for tensor in tensors])
-        due = [(s.shape, getattr(torch, s.dtype.name)) for s in computation_of(text, specs).results]
         program = computation_of(text, specs)
-        is_apart = not program.temporaries and len(program.steps) == len(due)
-        found = _Due(tuple(due), _keeps(text, specs), is_apart)
-        _results.keep(key, found)
-    return found
+        results = tuple([(s.shape, getattr(torch, s.dtype.name)) for s in program.results])
+        is_apart = not program.temporaries and len(program.steps) == len(results)
+        return _Due(results, _keeps(text, specs), is_apart)
+
+    return _results.made(key, due)
 
 
 def _keeps(text: str, specs: tuple[TensorSpec, ...]) -> bool:

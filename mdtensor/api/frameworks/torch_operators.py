@@ -17,7 +17,12 @@ from mdtensor.api.arrays.torch_tensors import (
     is_legacy_batched,
     is_wrapped,
 )
-from mdtensor.api.frameworks.call_text import batched_text, held_by, pullback_text
+from mdtensor.api.frameworks.call_text import (
+    batched_text,
+    held_by,
+    pullback_text,
+    tangents_text,
+)
 from mdtensor.api.frameworks.tensor_calls import (
     Tensor,
     has_apart_results,
@@ -207,11 +212,7 @@ def _cotangents(
 
 
 def _tangents(ctx: Any, tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tangent of each result.
-
-    Cotangents of operands are linear in those of the results: the gradient of that is what takes
-    tangents of operands to tangents of results. It looks at no cotangent.
-    """
+    """The tangent of each result."""
     saved = ctx.saved_tensors
     operands, results = list(saved[: ctx.count]), list(saved[ctx.count :])
     given = [n for n, each in enumerate(tangents) if each is not None]
@@ -219,10 +220,7 @@ def _tangents(ctx: Any, tangents: Sequence[Tensor | None]) -> list[Tensor | None
     found: list[Tensor | None] = [None] * len(results)
     if not wanted or not given:
         return found
-    back = pullback_text(ctx.text, ctx.count, given, wanted)
-    count = ctx.count + len(results)
-    places = range(count, count + len(wanted))
-    text = pullback_text(back, count + len(wanted), places, range(len(given)), results=False)
+    text = tangents_text(ctx.text, ctx.count, given, wanted, results=len(results))
     anything = [results[n] for n in wanted]
     due = [each for each in tangents if each is not None]
     parts = call(text, [*operands, *results, *anything, *due])

@@ -15,8 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.arrays.array_collections import collection_of
+from mdtensor.api.arrays.nested_arguments import mapped, mapped_call
 from mdtensor.api.arrays.xarray_arrays import is_of_xarray, spec_of_xarray
-from mdtensor.api.calls.call_cache import Described, NotPlainError, collection_of
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy
 from mdtensor.api.parts.axis_origins import (
     Along,
@@ -34,7 +36,6 @@ from mdtensor.translate.md_hom_program import Program
 
 DataArray = Any
 
-_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 _OF_RUNS = frozenset(("devices", "memory_limit"))  # options that say where and how calls run
 _BY_POSITION = "pass .data of the arrays whose axes meet by position"
 # By function and arguments, the origins of the axes of a call's results.
@@ -67,10 +68,8 @@ def called(
                 hint=f"names of its own for each, or {_BY_POSITION}",
             )
     if any(isinstance(argument, LazyArray) for argument in (*args, *options.values())):
-        return function(
-            *[_mapped(_as_lazy, argument) for argument in args],
-            **{name: _mapped(_as_lazy, option) for name, option in options.items()},
-        )
+        lazy, named = mapped_call(_as_lazy, args, options)
+        return function(*lazy, **named)
     args, options = _with_numbers(function, arrays[0], args, options)
     xarray = importlib.import_module("xarray")
     try:
@@ -84,10 +83,8 @@ def called(
     planned = {name: option for name, option in options.items() if name not in _OF_RUNS}
     axes = _axes_of(function, arrays, args, planned, described)
     axes.check(arrays)
-    result = function(
-        *[_mapped(_data_of, argument) for argument in args],
-        **{name: _mapped(_data_of, option) for name, option in options.items()},
-    )
+    data, named = mapped_call(_data_of, args, options)
+    result = function(*data, **named)
     if not isinstance(result, tuple):
         return _labelled(xarray, result, axes.results[0], arrays)
     several = cast("tuple[Any, ...]", result)
@@ -140,14 +137,12 @@ def _axes_of(
 
     key: Hashable = None
     with suppress(NotPlainError, TypeError, RecursionError):
-        named = {name: _mapped(told, option) for name, option in options.items()}
-        key = function, described([_mapped(told, each) for each in args], named)[0]
-    found = None if key is None else _known.get(key)
-    if found is None:
-        found = _OriginsCall(function, arrays).axes(function, args, options)
-        if key is not None:
-            _known.keep(key, found)
-    return found
+        key = function, described(*mapped_call(told, args, options))[0]
+
+    def axes() -> _Axes:
+        return _OriginsCall(function, arrays).axes(function, args, options)
+
+    return axes() if key is None else _known.made(key, axes)
 
 
 class _OriginsCall(ForeignCall):
@@ -265,17 +260,8 @@ def _arrays_in(arguments: Sequence[Any]) -> list[DataArray]:
         if is_of_xarray(argument) and not any(argument is each for each in found):
             found.append(argument)
 
-    for argument in arguments:
-        _mapped(note, argument)
+    mapped_call(note, arguments, {})
     return found
-
-
-def _mapped(function: Callable[[Any], Any], argument: Any, depth: int = _DEEPEST) -> Any:
-    """What a function makes of an argument, also of those in tuples and lists."""
-    if depth and type(argument) in (tuple, list):
-        several = cast("Sequence[Any]", argument)
-        return type(argument)([_mapped(function, each, depth - 1) for each in several])
-    return function(argument)
 
 
 def _with_numbers(
@@ -297,7 +283,7 @@ def _with_numbers(
     parameters = [*inspect.signature(function).parameters]
     place = parameters.index("axis") if "axis" in parameters else len(args)
     if place < len(args):
-        positional[place] = _mapped(number, args[place])
+        positional[place] = mapped(number, args[place])
     if "axis" in named:
-        named["axis"] = _mapped(number, named["axis"])
+        named["axis"] = mapped(number, named["axis"])
     return positional, named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from mdtensor.api.devices import Devices
 from mdtensor.api.frontends.einsum.einsum_options import checked_precision
 from mdtensor.api.frontends.parted import in_parts
 from mdtensor.errors import ShapeError, count_of, shown
-from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole
+from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole_numbers
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_epilogue import Added, finished
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -32,6 +33,7 @@ PerAxis = int | Sequence[int]
 Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
 _CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
+_spatial = functools.partial(whole_numbers, of="spatial axes")
 
 
 @recalled
@@ -190,31 +192,17 @@ def _geometry(
     Raises ShapeError for the wrong number of numbers and for numbers out of range.
     """
     rank, turned = layout.rank, flag("transposed", transposed)
-    outside = _numbers("output_padding", output_padding, rank, 0)
+    outside = _spatial("output_padding", output_padding, rank, least=0)
     if any(outside) and not turned:
         raise ShapeError("output_padding belongs to transposed convolutions", hint="padding=…")
     return Geometry(
-        _numbers("stride", stride, rank, 1),
+        _spatial("stride", stride, rank),
         _padding(padding, rank),
-        _numbers("dilation", dilation, rank, 1),
-        _numbers("groups", groups, 1, 1)[0],
+        _spatial("dilation", dilation, rank),
+        _spatial("groups", groups, 1)[0],
         turned,
         outside,
     )
-
-
-def _numbers(name: str, given: Any, rank: int, least: int) -> tuple[int, ...]:
-    values = tuple(beginning(given, MOST_AXES)) if is_iterable(given) else (given,) * rank
-    if len(values) != rank:
-        raise ShapeError(f"{name} has {len(values)} values for {rank} spatial axes")
-    return tuple(_number(name, value, least) for value in values)
-
-
-def _number(name: str, value: Any, least: int) -> int:
-    number = whole(name, value)
-    if number < least:
-        raise ShapeError(f"{name} is {number}, which is less than {least}")
-    return number
 
 
 def _padding(given: Any, rank: int) -> tuple[tuple[int, int], ...] | str:
@@ -230,6 +218,6 @@ def _padding(given: Any, rank: int) -> tuple[tuple[int, int], ...] | str:
         )
     pairs: list[tuple[int, int]] = []
     for side in sides:
-        before, after = _numbers("padding", side, 2, 0)
+        before, after = _spatial("padding", side, 2, least=0)
         pairs.append((before, after))
     return tuple(pairs)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, overload
 
+from mdtensor.api.arrays.array_collections import collection_of
 from mdtensor.api.arrays.device_scope import where_arrays_lie
 from mdtensor.api.arrays.memory_overlap import check_distinct
 from mdtensor.api.arrays.operands import (
@@ -16,7 +17,7 @@ from mdtensor.api.arrays.operands import (
     check_known,
     has_layout,
 )
-from mdtensor.api.calls.call_cache import collection_of, is_traced, recalled
+from mdtensor.api.calls.call_cache import is_traced, recalled
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call
 from mdtensor.decorated import Decorated

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.operands import as_computed
 from mdtensor.api.calls import call_cache, program_calls
 from mdtensor.api.calls.program_calls import Planner, Request, call
@@ -26,8 +27,6 @@ from mdtensor.translate.gradients.pullback import check_real, pullback
 from mdtensor.translate.md_hom_program import Program
 
 Array = Any
-
-_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,8 @@ class Tape:
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
         """Calls a function whose calls are recorded."""
-        self.outer, self.around = program_calls.planner.get(), _tape_of(call_cache.tracer.get())
+        self.outer = program_calls.planner.get()
+        self.around = getattr(call_cache.tracer.get(), "__self__", None)
         recording = (program_calls.planner, self._run), (call_cache.tracer, self.call)
         return scoped([*recording, call_cache.watching()], function, *args, **options)
 
@@ -92,18 +92,14 @@ class Tape:
         """A call of a front end on lazy arrays among its arguments; its results are lazy too."""
         given: list[int] = []
 
-        def valued(argument: Any, depth: int = 0) -> Any:
-            if isinstance(argument, LazyArray):
-                array = self.value_of(argument)
-                given.append(id(array))
-                return array
-            if type(argument) in (tuple, list) and depth < _DEEPEST:
-                several = cast("Sequence[Any]", argument)
-                return type(argument)([valued(part, depth + 1) for part in several])
-            return argument
+        def valued(argument: Any) -> Any:
+            if not isinstance(argument, LazyArray):
+                return argument
+            array = self.value_of(argument)
+            given.append(id(array))
+            return array
 
-        positional = [valued(argument) for argument in args]
-        named = {name: valued(value) for name, value in options.items()}
+        positional, named = mapped_call(valued, args, options)
         if not given:
             return function(*args, **options)
         read: set[int] = set()
@@ -200,7 +196,3 @@ def _add(found: dict[int, Array], array: Array, part: Array) -> None:
 
 # The tapes whose calls this context is within, and what each has read of tracked arrays, if asked.
 _calls: ContextVar[tuple[tuple[Tape, set[int] | None], ...]] = ContextVar("calls", default=())
-
-
-def _tape_of(tracer: Any) -> Tape | None:
-    return getattr(tracer, "__self__", None)

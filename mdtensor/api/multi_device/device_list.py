@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
-from mdtensor.api.multi_device.device_streams import Streams
 from mdtensor.api.multi_device.shares import Link
 from mdtensor.backends.select import Found, found_devices
 from mdtensor.bounded import Bounded
@@ -17,6 +16,9 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import DeviceError, DTypeError, NoDeviceError, shown
 from mdtensor.options import real
 from mdtensor.translate.md_hom import MDHom
+
+if TYPE_CHECKING:
+    from mdtensor.backends.cuda.peer_streams import PeerStreams
 
 _HINT = "'all', a list of names as mdtensor.devices() has them, or a dict from names to weights"
 
@@ -38,12 +40,9 @@ class DeviceList:
     def of(cls, said: Any, arrays: str = "numpy") -> DeviceList:
         """The devices that a caller named; raises DeviceError or DTypeError for wrong ones."""
         key = _key(said, arrays)
-        known = None if key is None else _resolved.get(key)
-        if known is None:
-            known = cls._found(said, arrays)
-            if key is not None:
-                _resolved.keep(key, known)
-        return known
+        if key is None:
+            return cls._found(said, arrays)
+        return _resolved.made(key, lambda: cls._found(said, arrays))
 
     @classmethod
     def _found(cls, said: Any, arrays: str) -> DeviceList:
@@ -98,7 +97,7 @@ class DeviceList:
         return tuple(1 / seconds for seconds in _seconds(engines, md_hom))
 
     def link(
-        self, md_hom: MDHom, numbers: Sequence[int], home: int, streams: Streams
+        self, md_hom: MDHom, numbers: Sequence[int], home: int, streams: PeerStreams
     ) -> Link | None:
         """What copies from the home device cost, next to what that takes for the whole.
 

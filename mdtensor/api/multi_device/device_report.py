@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdtensor.api.multi_device.device_tasks import Tasks, View, spec_of_view
+from mdtensor.api.multi_device.tasks import Tasks, View, spec_of_view
 from mdtensor.byte_counts import in_words
 from mdtensor.translate.rewrites.parts import Box
 

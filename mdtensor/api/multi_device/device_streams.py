@@ -4,82 +4,23 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.multi_device.device_tasks import Task, View, spec_of_view
 from mdtensor.api.multi_device.task_programs import TaskPrograms, view_of
+from mdtensor.api.multi_device.tasks import Task, View, spec_of_view
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from mdtensor.errors import DeviceError
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 
+if TYPE_CHECKING:
+    from mdtensor.backends.cuda.peer_streams import PeerGraph, PeerStreams
+
 Event = Any
 _MOST_GRAPHS = 4  # that are kept of a computation
-
-
-class Streams(Protocol):
-    """A stream of each device, see `backends.cuda.peer_streams`."""
-
-    def at(self, device: int) -> Any:
-        """A context in which that is the current device."""
-        ...
-
-    def empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        """A new array."""
-        ...
-
-    def number(self, device: int, value: int) -> Array:
-        """A whole number as an array without axes."""
-        ...
-
-    def fill(self, device: int, target: Array, value: float) -> None:
-        """Fills an array with a number."""
-        ...
-
-    def record(self, device: int) -> Event:
-        """An event after all that was enqueued."""
-        ...
-
-    def wait(self, device: int, event: Event) -> None:
-        """What is enqueued later begins after an event."""
-        ...
-
-    def copy(self, device: int, target: Array, source: Array) -> None:
-        """Copies an array between devices."""
-        ...
-
-    def place(self, device: int, target: Array, source: Array) -> None:
-        """Copies elements on one device."""
-        ...
-
-    def link_rate(self, device: int, other: int) -> float | None:
-        """Bytes a second that are copied from one device to another, where that is known."""
-        ...
-
-    def places(self, arrays: Sequence[Array]) -> tuple[int, ...] | None:
-        """Where arrays lie, by which graphs are known; None where nothing records graphs."""
-        ...
-
-    def recorded(self, home: int, enqueue: Callable[[Streams], None]) -> Graph | None:
-        """A graph of what a function enqueues on the streams that it gets, from that of `home` on.
-
-        It must keep what is recorded on others from being left behind. None where the driver
-        refuses.
-        """
-        ...
-
-
-class Graph(Protocol):
-    """What was enqueued once on several streams, as one launch."""
-
-    def launch(self, home: int) -> None:
-        """Enqueues it again, on the stream of a device."""
-        ...
 
 
 class DeviceStreams:
@@ -89,7 +30,7 @@ class DeviceStreams:
     """
 
     def __init__(
-        self, programs: TaskPrograms, numbers: Sequence[int], home: int, streams: Streams
+        self, programs: TaskPrograms, numbers: Sequence[int], home: int, streams: PeerStreams
     ) -> None:
         self.programs, self.numbers, self.home, self.streams = programs, numbers, home, streams
         tasks = programs.tasks.tasks
@@ -101,7 +42,7 @@ class DeviceStreams:
         self.begun = {device: streams.record(numbers[device]) for device in self.used}
         self._order = sorted(range(len(tasks)), key=self._rank)
         self._lock = threading.Lock()
-        self._graphs: dict[tuple[int, ...], Graph] = {}  # by the places of the arrays
+        self._graphs: dict[tuple[int, ...], PeerGraph] = {}  # by the places of the arrays
         self._generation, self._times = -1, 0  # of the kernels, and calls without a graph
 
     def _rank(self, number: int) -> tuple[int, bool]:
@@ -139,7 +80,7 @@ class DeviceStreams:
         meet(self.streams, self.numbers, (self.home,), to=self.used)
 
     def _enqueue(
-        self, arrays: Sequence[Array], streams: Streams, *, is_recorded: bool = False
+        self, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool = False
     ) -> None:
         """Enqueues all tasks; where they are recorded, from the stream of the home device on."""
         issue = _Issue(self, arrays, streams, is_recorded=is_recorded)
@@ -149,7 +90,7 @@ class DeviceStreams:
         finally:
             issue.settle()
 
-    def _graph_of(self, arrays: Sequence[Array]) -> Graph | None:
+    def _graph_of(self, arrays: Sequence[Array]) -> PeerGraph | None:
         """The graph of all tasks on arrays that lie where earlier ones did; None without.
 
         Whenever so many calls found none one more is recorded, up to a few.
@@ -189,7 +130,7 @@ class DeviceStreams:
         """The places of a task's part, as arrays on its device."""
         return self._begins[number]
 
-    def launch(self, number: int, views: Sequence[Array], streams: Streams) -> None:
+    def launch(self, number: int, views: Sequence[Array], streams: PeerStreams) -> None:
         """Enqueues the kernels of a task."""
         device = self.programs.tasks.tasks[number].device
         try:
@@ -205,7 +146,7 @@ class _Issue:
     """One run of all tasks: what was enqueued, and the events that say when it is done."""
 
     def __init__(
-        self, of: DeviceStreams, arrays: Sequence[Array], streams: Streams, *, is_recorded: bool
+        self, of: DeviceStreams, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool
     ) -> None:
         self._of, self._streams, self._tasks = of, streams, of.programs.tasks
         self._is_recorded = is_recorded
@@ -213,10 +154,10 @@ class _Issue:
         self._slots: list[Array] = list(arrays)
         for spec, place in zip(self._tasks.specs[given:], self._tasks.places[given:], strict=True):
             assert place is not None
-            self._slots.append(self._empty(place, spec.shape, spec.dtype))
+            self._slots.append(self._empty(place, spec))
         # Where results land that are no runs of memory, by tasks and outputs.
         self._landing = {
-            (number, n): self._empty(self._place(view), *_shape_and_type(self._spec(view)))
+            (number, n): self._empty(self._place(view), self._spec(view))
             for number, task in enumerate(self._tasks.tasks)
             for n, view in enumerate(task.writes)
             if not self._is_there(view, task) and not self._is_run(view)
@@ -290,7 +231,7 @@ class _Issue:
                     self._wait(self._place(view), self._finished[earlier])
             source, packed = self._packed_of(view)
             self._wait(task.device, packed)
-        copy = self._empty(task.device, *_shape_and_type(self._spec(view)))
+        copy = self._empty(task.device, self._spec(view))
         self._streams.copy(self._number(task.device), copy, source)
         if view.slot < self._tasks.operands:  # which nobody writes
             self._copies[task.device, view.key] = copy
@@ -301,7 +242,7 @@ class _Issue:
         known = self._packed.get(view.key)
         if known is None:
             place = self._place(view)
-            packed = self._empty(place, *_shape_and_type(self._spec(view)))
+            packed = self._empty(place, self._spec(view))
             self._streams.place(self._number(place), packed, view_of(self._slots, view))
             self._held.append(packed)
             known = packed, self._record(place)
@@ -312,7 +253,7 @@ class _Issue:
     def _written(self, view: View, task: Task, lead: int) -> Array:
         if self._is_there(view, task) or task.updates:
             return self._read(view, task, lead)
-        return self._empty(task.device, *_shape_and_type(self._spec(view)))
+        return self._empty(task.device, self._spec(view))
 
     def _is_there(self, view: View, task: Task) -> bool:
         return self._tasks.is_there(view, task.device)
@@ -332,8 +273,8 @@ class _Issue:
     def _number(self, device: int) -> int:
         return self._of.numbers[device]
 
-    def _empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        return self._streams.empty(self._number(device), shape, dtype)
+    def _empty(self, device: int, spec: TensorSpec) -> Array:
+        return self._streams.empty(self._number(device), spec.shape, spec.dtype)
 
     def _record(self, device: int) -> Event:
         return self._streams.record(self._number(device))
@@ -342,14 +283,12 @@ class _Issue:
         self._streams.wait(self._number(device), event)
 
 
-def meet(streams: Streams, numbers: Sequence[int], of: Sequence[int], to: Sequence[int]) -> None:
+def meet(
+    streams: PeerStreams, numbers: Sequence[int], of: Sequence[int], to: Sequence[int]
+) -> None:
     """Has some devices' streams wait for what was enqueued on others until now."""
     events = {device: streams.record(numbers[device]) for device in of}
     for device in to:
         for other, event in events.items():
             if other != device:
                 streams.wait(numbers[device], event)
-
-
-def _shape_and_type(spec: TensorSpec) -> tuple[tuple[int, ...], np.dtype]:
-    return spec.shape, spec.dtype

@@ -202,13 +202,12 @@ def _runner(
 ) -> tuple[spread_call.Runner, Shardings]:
     """What runs a computation on arrays that are cut so, and how its results are cut; kept."""
     here = invalidation.current_device() if devices.arrays == "cupy" else None
-    key = id(program), specs, cut, devices, given, here
-    known = _kept.get(key)
-    if known is None:
+
+    def made() -> tuple[Program, spread_call.Runner, Shardings]:
         with stage("lower"):
-            known = program, *_runner_of(program, specs, cut, devices, given)
-        _kept.keep(key, known)
-    return known[1:]
+            return program, *_runner_of(program, specs, cut, devices, given)
+
+    return _kept.made((id(program), specs, cut, devices, given, here), made)[1:]
 
 
 def _runner_of(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at, device_of
 from mdtensor.api.arrays.memory_overlap import is_apart
+from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.operands import (
     Array,
     addressable,
@@ -20,24 +21,20 @@ from mdtensor.api.arrays.operands import (
     as_output,
     read_only,
 )
-from mdtensor.api.calls.call_cache import Described, NotPlainError
-from mdtensor.api.calls.program_calls import Request
+from mdtensor.api.arrays.results import as_returned, check_out
+from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.sharded_array import ShardedArray, computed
-from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.api.parts.foreign_call import ForeignCall
 from mdtensor.bounded import Bounded
-from mdtensor.dataclass import dataclass
-from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TranslationError
+from mdtensor.errors import ArgumentError, DeviceError, TranslationError
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 _MOST = 256  # calls that are known
 # By function and arguments, what a call computes, and of which of its arrays.
 _known = Bounded[Hashable, "tuple[Program, tuple[int, ...]]"](_MOST)
-_type_of: Any = type
 _SHARDED = "sharded array"
-_DEPTH = 2  # of tuples and lists that are looked into; they may hold themselves
-_HINT = "x.gather() of each sharded array, and call it on these"
 
 
 def called(
@@ -60,63 +57,77 @@ def called(
                 f"{name}= in a call on sharded arrays",
                 hint="the devices of the shards compute it: leave the option out",
             )
-    call = _Call(options.get("out"))
     named = {name: None if name == "out" else option for name, option in options.items()}
-    told, told_options = [*map(call.told, args)], {n: call.told(o) for n, o in named.items()}
+    arrays: list[Any] = []
+    told, told_options = mapped_call(partial(_told, arrays), args, named)
+    call = _ShardedCall(arrays, options.get("out"))
     call.check()
     key: Hashable = None
     with suppress(NotPlainError, TypeError, RecursionError):
-        key, arrays = described(told, told_options)
+        parts, found = described(told, told_options)
         # Numbers that kernels get when they run are no part of keys.
-        key = (function, key) if all(map(call.has, arrays)) else None
+        if all(any(each is array for array in arrays) for each in found):
+            key = function, parts, tuple(map(call.number_of, arrays))
     known = None if key is None else _known.get(key)
     if known is not None:
-        planned, numbers = known
-        return call.returned(call.computed(planned, [call.arrays[n] for n in numbers]))
-    given = [call.stand_in(argument) for argument in args]
-    named = {name: call.stand_in(option) for name, option in named.items()}
-    returned = planned_by(call.plan, function, *given, **named)
-    found = call.arrays_of(returned)
-    if key is not None and len(call.planned) == 1 and -1 not in call.planned[0][1]:
-        _known.keep(key, call.planned[0])
-    return found
+        program, numbers = known
+        results = call.computed(program, [arrays[n] for n in numbers])
+        return call.out if call.out is not None else as_returned(results)
+    returned = call.run(function, args, named)
+    is_all = len(call.ran) == 1 and {*call.ran[0][1]} == {*map(call.number_of, arrays)}
+    if key is not None and is_all:
+        _known.keep(key, call.ran[0])
+    if call.out is None:
+        return as_returned(as_tuple(returned))
+    if len(call.ran) != 1:
+        raise call.refused()
+    return call.out
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call, with placeholders for its arrays, and what is known of it for the next time."""
+def _told(arrays: list[Any], argument: Any) -> Any:
+    """What keys have for an argument; an array is noted."""
+    if isinstance(argument, ShardedArray):
+        arrays.append(argument)
+        return _SHARDED, argument.shape, argument.dtype
+    if isinstance(argument, np.ndarray) or device_of(argument) is not None:
+        arrays.append(argument)
+    return cast("Any", argument)
 
-    out: Any
-    placeholders: Placeholders = field(default_factory=Placeholders)
-    arrays: list[Any] = field(default_factory=list[Any])
-    planned: list[tuple[Program, tuple[int, ...]]] = field(
-        default_factory=list[tuple[Program, tuple[int, ...]]]
-    )
 
-    def told(self, argument: Any, depth: int = _DEPTH) -> Any:
-        """Notes the arrays in an argument, and gives what keys have for sharded ones."""
-        if depth and _type_of(argument) in (tuple, list):
-            return _type_of(argument)(self.told(each, depth - 1) for each in argument)
-        if _is_array(argument):
-            self.arrays.append(argument)
-        if isinstance(argument, ShardedArray):
-            return _SHARDED, argument.shape, argument.dtype
-        return argument
+class _ShardedCall(ForeignCall):
+    """A call on sharded arrays, whose `given` arrays are all that stand in it.
 
-    def stand_in(self, argument: Any, depth: int = _DEPTH) -> Any:
-        """An argument with placeholders for arrays in it, also in tuples and lists."""
-        if depth and _type_of(argument) in (tuple, list):
-            return _type_of(argument)(self.stand_in(each, depth - 1) for each in argument)
-        return self.placeholders.of(argument) if _is_array(argument) else argument
+    `ran` has its programs, and the numbers of the arrays that each reads: -1 for constants.
+    """
 
-    def has(self, array: Any) -> bool:
-        """Whether an array is one of the call's."""
-        return any(array is each for each in self.arrays)
+    def __init__(self, given: Sequence[Any], out: Any) -> None:
+        super().__init__()
+        self.given, self.out = given, out
+        self.ran: list[tuple[Program, tuple[int, ...]]] = []
+
+    def number_of(self, array: Any) -> int:
+        """The first place of an array among those that are given; -1 for any other."""
+        return next((n for n, each in enumerate(self.given) if each is array), -1)
+
+    def is_foreign(self, argument: Any) -> bool:
+        return isinstance(argument, ShardedArray) or device_of(argument) is not None
+
+    def placeholder(self, array: Any) -> np.ndarray:
+        return self.placeholders.of(array)
+
+    def constant(self, array: np.ndarray) -> Array:
+        return self._module().asarray(array)
+
+    def refused(self) -> TranslationError:
+        return TranslationError(
+            "a call on sharded arrays with these arguments is more than kernels on them",
+            hint="x.gather() of each sharded array, and call it on these",
+        )
 
     @property
     def devices(self) -> DeviceList:
         """The devices of the sharded arrays."""
-        return next(each.listed for each in self.arrays if isinstance(each, ShardedArray))
+        return next(each.listed for each in self.given if isinstance(each, ShardedArray))
 
     def targets(self) -> tuple[Any, ...]:
         """The arrays that the caller gave for results."""
@@ -128,7 +139,7 @@ class _Call:
         for array in self.targets():
             if not isinstance(array, ShardedArray):
                 as_output("out", array, self._module())
-        for array in (*self.arrays, *self.targets()):
+        for array in (*self.given, *self.targets()):
             if isinstance(array, ShardedArray):
                 if array.listed != devices:
                     raise DeviceError(
@@ -149,24 +160,9 @@ class _Call:
                     hint=f"call it in a `with cupy.cuda.Device({place})`",
                 )
 
-    def plan(self, request: Request) -> Any:
-        """Computes what a front end would run; gives what stands for the results."""
-        xp = self._module()
-        given: list[Any] = []
-        numbers: list[int] = []
-        for operand in request.operands:
-            array = self.placeholders.array_of(operand)
-            if array is None and self.placeholders.has_part(operand):
-                raise _more_than_kernels()
-            is_known = (n for n, each in enumerate(self.arrays) if each is array)
-            numbers.append(-1 if array is None else next(is_known, -1))
-            given.append(xp.asarray(operand) if array is None else array)
-        self.planned.append((request.program, tuple(numbers)))
-        places = tuple(map(self.placeholders.of, self.computed(request.program, given)))
-        return places[0] if len(places) == 1 else places
-
     def computed(self, planned: Program, operands: Sequence[Any]) -> list[Any]:
         """The results of a computation, new ones or those that were given."""
+        self.ran.append((planned, tuple(map(self.number_of, operands))))
         xp, given = self._module(), list(operands)
         for number, dtype in planned.converted:
             given[number] = _converted(given[number], dtype)
@@ -178,51 +174,18 @@ class _Call:
             _check(planned, targets, given)
         return computed(planned, given, self.devices, targets)
 
-    def returned(self, results: Sequence[Any]) -> Any:
-        """What the call returns for its results."""
-        if self.out is not None:
-            return self.out
-        several = tuple(_as_returned(result) for result in results)
-        return several[0] if len(several) == 1 else several
-
-    def arrays_of(self, returned: Any) -> Any:
-        """What a call returned, with arrays in the place of placeholders."""
-        if self.out is not None:
-            if len(self.planned) != 1:
-                raise _more_than_kernels()
-            return self.out
-        if hasattr(returned, "shape"):
-            return self._array_of(returned)
-        return tuple(map(self._array_of, returned))
-
-    def _array_of(self, value: Any) -> Any:
-        found = self.placeholders.array_of(value)
-        if found is None:
-            raise _more_than_kernels()
-        return _as_returned(found)
-
     def _module(self) -> Any:
         """NumPy or CuPy."""
         if self.devices.arrays == "numpy":
             return np
-        return array_module(array.shards[0] for array in self.arrays if hasattr(array, "shards"))
-
-
-def _is_array(argument: Any) -> bool:
-    is_array = isinstance(argument, np.ndarray | ShardedArray)
-    return is_array or device_of(argument) is not None
+        return array_module(array.shards[0] for array in self.given if hasattr(array, "shards"))
 
 
 def _check(planned: Program, targets: Sequence[Any], operands: Sequence[Array]) -> None:
     """Raises ShapeError, DTypeError or ArgumentError where an array for a result does not fit."""
-    if len(targets) != len(planned.results):
-        raise ShapeError(f"{len(targets)} arrays in out for {len(planned.results)} results")
+    check_out(targets, planned.results, "no")
     parts = [shard for each in operands for shard in getattr(each, "shards", (each,))]
-    for target, spec in zip(targets, planned.results, strict=True):
-        if tuple(target.shape) != spec.shape:
-            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
-        if target.dtype != spec.dtype:
-            raise DTypeError(f"the result is {spec.dtype}, and out has {target.dtype}")
+    for target in targets:
         shards: tuple[Any, ...] = getattr(target, "shards", (target,))
         if isinstance(target, ShardedArray) and target.axis is None:
             raise ArgumentError(
@@ -247,13 +210,3 @@ def _converted(array: Any, dtype: np.dtype) -> Any:
         with at(device_of(shard)):
             shards.append(shard.astype(dtype, order="C"))
     return ShardedArray(shards, array.sharding, array.listed, dtype)
-
-
-def _as_returned(result: Any) -> Any:
-    return result[()] if type(result) is np.ndarray and not result.ndim else result
-
-
-def _more_than_kernels() -> TranslationError:
-    return TranslationError(
-        "a call on sharded arrays with these arguments is more than kernels on them", hint=_HINT
-    )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from mdtensor.api.multi_device.shares import Shares
-from mdtensor.api.parts.cuts import Edges, allowed, points_of, ranges_of
+from mdtensor.api.parts.cuts import Edges, allowed, pieces_along, points_of, ranges_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat
@@ -53,16 +53,6 @@ class Sharding:
         before, after = tuple(shape[: self.axis]), tuple(shape[self.axis + 1 :])
         return [(*before, high - low, *after) for low, high in ranges_of(self.edges)]
 
-    def boxes(self, shape: Sequence[int]) -> list[Box]:
-        """The boxes of an array that the shards have."""
-        whole = tuple(slice(0, extent, 1) for extent in shape)
-        if self.axis is None:
-            return [whole] * len(self.devices)
-        return [
-            (*whole[: self.axis], slice(low, high, 1), *whole[self.axis + 1 :])
-            for low, high in ranges_of(self.edges)
-        ]
-
     def pieces(self, box: Box) -> Iterator[tuple[int, Box, Box]]:
         """The shards that have elements of a box: where in the shard, and where in the box.
 
@@ -76,18 +66,9 @@ class Sharding:
         if self.axis is None:
             yield from ((number, box, whole) for number in range(len(self.devices)))
             return
-        along = box[self.axis]
-        indices = range(along.start, along.stop, along.step)
-        for number, (low, high) in enumerate(ranges_of(self.edges)):
-            first = max(0, -((along.start - low) // along.step))
-            last = min(len(indices), -((along.start - high) // along.step))
-            is_first = number == 0 and not indices
-            if first < last or is_first:
-                begin = along.start + first * along.step - low
-                end = begin + (last - first - 1) * along.step + 1
-                shard = slice(0, 0, 1) if is_first else slice(begin, end, along.step)
-                inside = slice(0, 0, 1) if is_first else slice(first, last, 1)
-                yield number, _replaced(box, self.axis, shard), _replaced(whole, self.axis, inside)
+        found = list(pieces_along(box[self.axis], self.edges))
+        for number, shard, inside in found or [(0, slice(0, 0, 1), slice(0, 0, 1))]:
+            yield number, _replaced(box, self.axis, shard), _replaced(whole, self.axis, inside)
 
     def device_at(self, index: int) -> int:
         """The device that has an index of the axis that is cut."""
@@ -269,8 +250,7 @@ def _moves(md_hom: MDHom, number: int, dim: str, axis: int) -> bool:
 
 
 def _part(md_hom: MDHom, shares: Shares, span: Range) -> Part:
-    whole = {dim.name: (0, dim.extent) for dim in md_hom.dims}
-    return part_of(md_hom, {**whole, str(shares.dim): span})
+    return part_of(md_hom, {str(shares.dim): span})
 
 
 def _key(axis: slice) -> tuple[int, int, int]:

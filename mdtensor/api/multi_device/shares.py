@@ -51,7 +51,8 @@ class Shares:
 
     def cuts(self, md_hom: MDHom) -> Cuts:
         """Where the dims of an `md_hom` are cut."""
-        return _cuts(md_hom, self.dim, self.edges)
+        whole = {each.name: (0, each.extent) for each in md_hom.dims}
+        return whole if self.dim is None else {**whole, self.dim: self.edges}
 
     def __repr__(self) -> str:
         if self.dim is None:
@@ -135,8 +136,7 @@ def _parts(shares: Shares) -> dict[int, float]:
 
 def _bytes_of(md_hom: MDHom, shares: Shares, span: tuple[int, int]) -> int:
     """The bytes that a device reads and writes for some indices of the dim that is cut."""
-    whole = {each.name: (0, each.extent) for each in md_hom.dims}
-    part = part_of(md_hom, {**whole, str(shares.dim): span})
+    part = part_of(md_hom, {str(shares.dim): span})
     return bytes_read(md_hom, part) + sum(buffer.spec.nbytes for buffer in part.md_hom.outputs)
 
 
@@ -171,11 +171,6 @@ def edges_by_rates(extent: int, rates: Sequence[float]) -> tuple[Edges, tuple[in
     return tuple(edges), tuple(devices)
 
 
-def _cuts(md_hom: MDHom, dim: str | None, edges: Edges) -> dict[str, Edges]:
-    whole = {each.name: (0, each.extent) for each in md_hom.dims}
-    return whole if dim is None else {**whole, dim: edges}
-
-
 def _rank(dim: Dim) -> int:
     """Along which dims parts are put together with the least work."""
     if isinstance(dim.combine, Concat):
@@ -195,9 +190,8 @@ def _bytes(md_hom: MDHom, dim: Dim, shares: Shares) -> int | None:
     cuts = shares.cuts(md_hom)
     if allowed(md_hom, cuts) != cuts:
         return None
-    whole = {each.name: (0, each.extent) for each in md_hom.dims}
     try:
-        parts = [part_of(md_hom, {**whole, dim.name: span}) for span in ranges_of(shares.edges)]
+        parts = [part_of(md_hom, {dim.name: span}) for span in ranges_of(shares.edges)]
     except TranslationError:
         return None
     written = sum(buffer.spec.nbytes for buffer in md_hom.outputs)

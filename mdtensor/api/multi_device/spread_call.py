@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,26 +16,29 @@ from mdtensor.api.arrays.operands import (
     array_module,
     as_computed,
     as_output,
-    read_only,
     spec_of,
 )
+from mdtensor.api.arrays.results import as_returned, begin_with, check_out
 from mdtensor.api.calls import call_cache, statistics
 from mdtensor.api.calls.executable import as_converted
-from mdtensor.api.calls.program_calls import Request, planner
+from mdtensor.api.calls.program_calls import planner
 from mdtensor.api.multi_device.device_list import DeviceList
-from mdtensor.api.multi_device.device_streams import DeviceStreams, Streams
-from mdtensor.api.multi_device.device_tasks import Tasks, tasks_of
+from mdtensor.api.multi_device.device_streams import DeviceStreams
+from mdtensor.api.multi_device.device_tasks import tasks_of
 from mdtensor.api.multi_device.device_threads import DeviceThreads
 from mdtensor.api.multi_device.shares import Shares, shares_of, whole_on
 from mdtensor.api.multi_device.task_programs import TaskPrograms
-from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.api.multi_device.tasks import Tasks
+from mdtensor.api.parts.linked_calls import only, planned
 from mdtensor.bounded import Bounded
-from mdtensor.dataclass import dataclass
-from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TranslationError
+from mdtensor.errors import ArgumentError, DeviceError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
+
+if TYPE_CHECKING:
+    from mdtensor.backends.cuda.peer_streams import PeerStreams
 
 Runner = DeviceThreads | DeviceStreams
 # A step that has so many times fewer points than the largest one is not cut.
@@ -69,38 +71,14 @@ def spread(
     xp = array_module((*args, *given))
     chosen = DeviceList.of(devices, "numpy" if xp is np else "cupy")
     call_cache.in_full()
-    call = _Call()
-    returned = planned_by(call.plan, function, *args, **named)
-    program, operands = call.only(returned)
-    results = computed(program, as_computed(operands, xp), given, chosen, xp)
-    if given:
-        return options["out"]
-    several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
-    return several[0] if len(several) == 1 else several
-
-
-@dataclass(slots=True)
-class _Call:
-    """What a front end would run, and what stands for its results."""
-
-    placeholders: Placeholders = field(default_factory=Placeholders)
-    seen: list[tuple[Request, Any]] = field(default_factory=list[tuple[Request, Any]])
-
-    def plan(self, request: Request) -> Any:
-        """Notes a program; gives what stands for its results."""
-        places = tuple(map(self.placeholders.of, request.program.results))
-        self.seen.append((request, places[0] if len(places) == 1 else places))
-        return self.seen[-1][1]
-
-    def only(self, returned: Any) -> tuple[Program, Sequence[Any]]:
-        """The computation of a call that is nothing else, and its operands."""
-        if len(self.seen) != 1 or returned is not self.seen[0][1]:
-            raise TranslationError(
-                "this call is more than kernels on its operands, and not spread over devices",
-                hint="leave devices= out, or convert operands to types that kernels compute with",
-            )
-        request = self.seen[0][0]
-        return request.program, request.operands
+    request = only(*planned(function, *args, **named))
+    if request is None:
+        raise TranslationError(
+            "this call is more than kernels on its operands, and not spread over devices",
+            hint="leave devices= out, or convert operands to types that kernels compute with",
+        )
+    results = computed(request.program, as_computed(request.operands, xp), given, chosen, xp)
+    return options["out"] if given else as_returned(results)
 
 
 def computed(
@@ -123,7 +101,8 @@ def computed(
             hint="a plan is for the devices of the arrays that it was made with",
         )
     targets = [as_output("out", target, xp) for target in given]
-    _check(program, targets)
+    if targets:
+        check_out(targets, program.results)
     arrays = as_converted(list(operands), program.converted)
     results = [
         targets[n] if n < len(targets) and _holds(targets[n], spec, arrays, xp) else None
@@ -133,9 +112,7 @@ def computed(
         allocate(spec, xp) if result is None else result
         for spec, result in zip(program.results, results, strict=True)
     ]
-    for fill, result in zip(program.fills, made, strict=False):
-        if fill is not None:
-            result.fill(fill)
+    begin_with(program.fills, made)
     if program.steps:
         run = runner_for(program, tuple(map(spec_of, (*arrays, *made))), devices)
         run([*arrays, *made])
@@ -149,13 +126,12 @@ def computed(
 def runner_for(program: Program, specs: tuple[TensorSpec, ...], devices: DeviceList) -> Runner:
     """What runs a computation on arrays of these specs, operands first and then results; kept."""
     here = invalidation.current_device() if devices.arrays == "cupy" else None
-    key = id(program), specs, devices, here
-    known = _spread.get(key)
-    if known is None:
+
+    def made() -> tuple[Program, Runner]:
         with stage("lower"):
-            known = program, runner_of(program, specs, devices)
-        _spread.keep(key, known)
-    return known[1]
+            return program, runner_of(program, specs, devices)
+
+    return _spread.made((id(program), specs, devices, here), made)[1]
 
 
 def runner_of(
@@ -187,7 +163,7 @@ def runner_of(
     return runner_on(devices, tasks_of(program, specs, shares, home), streams)
 
 
-def runner_on(devices: DeviceList, tasks: Tasks, streams: Streams | None) -> Runner:
+def runner_on(devices: DeviceList, tasks: Tasks, streams: PeerStreams | None) -> Runner:
     """What runs tasks on devices: by streams of GPUs, or by threads."""
     programs = TaskPrograms(tasks, devices.names, devices.engines())
     numbers, home = devices.places()
@@ -196,25 +172,11 @@ def runner_on(devices: DeviceList, tasks: Tasks, streams: Streams | None) -> Run
     return DeviceStreams(programs, numbers, home, streams)
 
 
-def peer_streams() -> Streams:
+def peer_streams() -> PeerStreams:
     """The streams of CUDA's devices."""
     from mdtensor.backends.cuda.peer_streams import PeerStreams
 
     return PeerStreams()
-
-
-def _check(program: Program, targets: Sequence[Array]) -> None:
-    if not targets:
-        return
-    if len(targets) != len(program.results):
-        raise ShapeError(f"{len(targets)} arrays in out for {len(program.results)} results")
-    for target, spec in zip(targets, program.results, strict=True):
-        if tuple(target.shape) != spec.shape:
-            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
-        if not np.can_cast(spec.dtype, target.dtype, "same_kind"):
-            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
-        if isinstance(target, np.ndarray) and not target.flags.writeable:
-            raise read_only("out")
 
 
 def _holds(target: Array, spec: TensorSpec, operands: Sequence[Array], xp: Any) -> bool:

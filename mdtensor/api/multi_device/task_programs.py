@@ -10,7 +10,7 @@ from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.multi_device.device_tasks import Tasks, View
+from mdtensor.api.multi_device.tasks import Tasks, View
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError, MdtensorError
 from mdtensor.translate.md_hom import MDHom

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from mdtensor.translate.combine import Pointwise
@@ -93,6 +94,24 @@ def ranges_of(edges: Edges) -> list[tuple[int, int]]:
     [(0, 2), (2, 5)]
     """
     return list(pairwise(edges))
+
+
+def pieces_along(axis: slice, edges: Edges) -> Iterator[tuple[int, slice, slice]]:
+    """The parts between edges that have indices of an axis: where in the part, and which indices.
+
+    >>> list(pieces_along(slice(1, 5, 1), (0, 2, 5)))
+    [(0, slice(1, 2, 1), slice(0, 1, 1)), (1, slice(0, 3, 1), slice(1, 4, 1))]
+    """
+    taken = range(axis.start, axis.stop, axis.step)
+    for number in range(max(0, bisect_right(edges, axis.start) - 1), len(edges) - 1):
+        low, high = edges[number : number + 2]
+        if low >= axis.stop:
+            return
+        first = max(0, -((axis.start - low) // axis.step))
+        last = min(len(taken), -((axis.start - high) // axis.step))
+        if last > first:
+            section = slice(taken[first] - low, taken[last - 1] - low + 1, axis.step)
+            yield number, section, slice(first, last, 1)
 
 
 def farthest_strides(md_hom: MDHom) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.operands import spec_of
 from mdtensor.api.calls.program_calls import Request
 from mdtensor.api.parts.linked_calls import LinkedCalls, Planned, linked
@@ -18,8 +19,6 @@ from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
-
-_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
 
 
 class ForeignCall(ABC):
@@ -67,8 +66,7 @@ class ForeignCall(ABC):
 
         Raises what `refused` gives where an array is copied, or its elements are looked at.
         """
-        given = [self._stand_in(argument) for argument in args]
-        named = {name: self._stand_in(argument) for name, argument in options.items()}
+        given, named = mapped_call(self._stand_in, args, options)
         returned = planned_by(self._plan, function, *given, **named)
         if not self._read.issuperset(map(id, self.arrays)):
             raise self.refused()
@@ -79,10 +77,7 @@ class ForeignCall(ABC):
                 self._note(each.returned, results)
         return self._returned(returned)
 
-    def _stand_in(self, argument: Any, depth: int = _DEEPEST) -> Any:
-        if depth and type(argument) in (tuple, list):
-            several = cast("Sequence[Any]", argument)
-            return type(argument)([self._stand_in(each, depth - 1) for each in several])
+    def _stand_in(self, argument: Any) -> Any:
         if not self.is_foreign(argument):
             return argument
         for array, place in zip(self.arrays, self._places, strict=True):

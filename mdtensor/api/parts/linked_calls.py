@@ -128,6 +128,12 @@ def planned(
     return seen, planned_by(plan, function, *args, **options)
 
 
+def only(seen: Sequence[Planned], returned: Any) -> Request | None:
+    """The request of a call that makes one and returns its results; None where it does more."""
+    is_all = len(seen) == 1 and list(map(id, as_tuple(returned))) == list(map(id, seen[0].returned))
+    return seen[0].request if is_all else None
+
+
 def launch_of_several(
     function: Callable[..., Any],
     args: Sequence[Any],

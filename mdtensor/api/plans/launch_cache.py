@@ -128,18 +128,11 @@ class PlanLaunches(ABC):
         here = self._there.get(invalidation.current_device())
         if here is None or len(operands) != len(self.specs):
             return self._called_there(operands, out)
-        launch = here._launch
-        if out is None and launch is not None:
-            order = invalidation.order_of
-            given: list[object] = []
-            try:
-                for x in operands:
-                    given += x.shape, order(x) or x.strides, x.dtype, x.data.device_id
-            except AttributeError:
-                return self._called_there(operands, out)
-            if tuple(given) == here._orders:
-                return launch(*operands)
-        elif here._fits(operands, written := as_tuple(out)):
+        launch, written = here._launch, () if out is None else as_tuple(out)
+        given = _given_orders(operands if out is None else (*operands, *written))
+        if out is None and launch is not None and given == here._orders:
+            return launch(*operands)
+        if out is not None and given == here._orders_with_out:
             here._run(operands, written)
             return out
         return self._called_there(operands, out)
@@ -166,18 +159,17 @@ class PlanLaunches(ABC):
             found = self._there.setdefault(device, found)
         return found
 
-    def _fits(self, operands: Sequence[Any], out: Sequence[Any]) -> bool:
-        """Whether these are CuPy's arrays on the device of this plan, and like its own."""
-        order = invalidation.order_of
-        try:
-            given = [
-                field
-                for x in (*operands, *out)
-                for field in (x.shape, order(x) or x.strides, x.dtype, x.data.device_id)
-            ]
-        except AttributeError:
-            return False
-        return tuple(given) == self._orders_with_out
+
+def _given_orders(arrays: Sequence[Any]) -> tuple[object, ...]:
+    """What `orders_of` gives for arrays of CuPy like these; nothing for arrays of others."""
+    order = invalidation.order_of
+    given: list[object] = []
+    try:
+        for x in arrays:
+            given += x.shape, order(x) or x.strides, x.dtype, x.data.device_id
+    except AttributeError:
+        return ()
+    return tuple(given)
 
 
 def _taken(name: str, given: Any) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.operands import array_module
+from mdtensor.api.arrays.results import as_returned
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.engine.tuning_mode import Recorded
@@ -97,8 +98,7 @@ class SpreadPlan(CallPlan):
         xp = array_module(operands)
         with stage("run"):
             results = computed(self._spread, operands, (), self.devices, xp)
-        several = tuple([r if r.ndim or xp.__name__ == "cupy" else r[()] for r in results])
-        return several[0] if len(several) == 1 else several
+        return as_returned(results)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         self._takes.check_out(*operands, *out)

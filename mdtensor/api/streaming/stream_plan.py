@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import mmap
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import Array, allocate, read_only
+from mdtensor.api.arrays.operands import Array, allocate
+from mdtensor.api.arrays.results import as_returned, begin_with, check_out
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.calls import call_cache
-from mdtensor.api.calls.program_calls import Request, planner
+from mdtensor.api.calls.program_calls import planner
+from mdtensor.api.parts.linked_calls import only, planned
 from mdtensor.api.parts.parted_step import run_in_parts
-from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.api.parts.placeholders import Placeholders
 from mdtensor.api.parts.side_by_side import are_independent, run_side_by_side
 from mdtensor.api.streaming.memory_plan import MemoryPlan, memory_plan
 from mdtensor.api.streaming.stream_executor import StreamExecutor
@@ -113,23 +115,28 @@ def stream(
         )
     out: Any = options.pop("out", None)
     call_cache.in_full()
-    call = _Call()
-    placed = map(call.placed, args)
-    returned = planned_by(call.plan, function, *placed, **_each(call.placed, options))
-    if len(call.seen) != 1 or returned is None:
+    placeholders = Placeholders()
+    place = partial(_placed, placeholders)
+    named = {name: place(option) for name, option in options.items()}
+    seen, returned = planned(function, *map(place, args), **named)
+    request = only(seen, returned)
+    if request is None:
         raise TranslationError(
-            f"this call runs {len(call.seen)} computations, not one",
+            "this call is more than one computation on its operands",
             hint="memory_limit= is for calls that run kernels on their operands and nothing else",
         )
-    [(planned, operands)] = call.seen
+    program = request.program
+    found = [placeholders.array_of(each) for each in request.operands]
+    pairs = zip(found, request.operands, strict=True)
+    operands = [np.asarray(each) if array is None else array for array, each in pairs]
     streamed = [_is_elsewhere(array) for array in operands]
     given: tuple[Any, ...] = () if out is None else out if type(out) is tuple else (out,)  # pyright: ignore[reportUnknownVariableType]
-    _check_out(planned, given, operands)
-    spare = sum(math.prod(s.shape) * s.dtype.itemsize for s in planned.results)
+    _check_out(program, given, operands)
+    spare = sum(spec.nbytes for spec in program.results)
     apart = itertools.compress(operands, streamed)
     are_maps = all(map(_is_numpys, apart))
     held = 0 if given else spare
-    memory = memory_plan(planned, streamed, limit, held, shortened=are_maps)
+    memory = memory_plan(program, streamed, limit, held, shortened=are_maps)
     if memory.peak > limit:
         results = "" if given else f"; the results take {in_words(spare)}"
         raise MemoryLimitError(
@@ -140,50 +147,29 @@ def stream(
     label = getattr(function, "__name__", "call")
 
     def run() -> Any:
-        results = _computed(planned, operands, streamed, memory, given)
+        results = _computed(program, operands, streamed, memory, given)
         if given:
             return given[0] if len(given) == 1 else given
-        several: Any = tuple([result if result.ndim else result[()] for result in results])
-        return several[0] if len(results) == 1 else several
+        return as_returned(results)
 
     plan = StreamPlan(label, memory, run)
     _log.info("%s", plan)
     return plan
 
 
-@dataclass(slots=True)
-class _Call:
-    """What a front end would run, and the arrays that it would run it on."""
-
-    placeholders: Placeholders = field(default_factory=Placeholders)
-    seen: list[tuple[Program, list[Any]]] = field(default_factory=list[tuple[Program, list[Any]]])
-
-    def placed(self, argument: Any) -> Any:
-        """An argument, or what stands for an array that is not NumPy's."""
-        if _is_numpys(argument) or not hasattr(argument, "shape"):
-            return np.asarray(argument) if type(argument) is np.memmap else argument
-        check_dense("an operand", argument)
-        dtype: Any = getattr(argument, "dtype", None)
-        is_sliced = hasattr(argument, "__getitem__") and isinstance(dtype, np.dtype)
-        if not is_sliced or hasattr(argument, "__dask_graph__") or not is_computed(argument.dtype):
-            raise DTypeError(
-                f"an operand is a {type(argument).__name__}, which memory_limit= cannot stream",
-                hint="NumPy's arrays, maps of files, or arrays whose slices are NumPy's",
-            )
-        return self.placeholders.of(argument)
-
-    def plan(self, request: Request) -> Any:
-        """Notes a program; gives what stands for its results."""
-        found = [self.placeholders.array_of(each) for each in request.operands]
-        pairs = zip(found, request.operands, strict=True)
-        arrays = [np.asarray(each) if array is None else array for array, each in pairs]
-        self.seen.append((request.program, arrays))
-        results = tuple(map(self.placeholders.of, request.program.results))
-        return results[0] if len(results) == 1 else results
-
-
-def _each(function: Callable[[Any], Any], options: dict[str, Any]) -> dict[str, Any]:
-    return {name: function(value) for name, value in options.items()}
+def _placed(placeholders: Placeholders, argument: Any) -> Any:
+    """An argument, or what stands for an array that is not NumPy's."""
+    if _is_numpys(argument) or not hasattr(argument, "shape"):
+        return np.asarray(argument) if type(argument) is np.memmap else argument
+    check_dense("an operand", argument)
+    dtype: Any = getattr(argument, "dtype", None)
+    is_sliced = hasattr(argument, "__getitem__") and isinstance(dtype, np.dtype)
+    if not is_sliced or hasattr(argument, "__dask_graph__") or not is_computed(argument.dtype):
+        raise DTypeError(
+            f"an operand is a {type(argument).__name__}, which memory_limit= cannot stream",
+            hint="NumPy's arrays, maps of files, or arrays whose slices are NumPy's",
+        )
+    return placeholders.of(argument)
 
 
 def _is_elsewhere(array: Any) -> bool:
@@ -199,19 +185,11 @@ def _is_numpys(array: Any) -> bool:
     return isinstance(array, np.ndarray | np.generic)
 
 
-def _check_out(planned: Program, given: Sequence[Array], operands: Sequence[Any]) -> None:
-    if not given:
-        return
-    if len(given) != len(planned.results):
-        raise ShapeError(f"{len(given)} arrays in out for {len(planned.results)} results")
-    for target, spec in zip(given, planned.results, strict=True):
-        if tuple(target.shape) != spec.shape:
-            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
-        if not np.can_cast(spec.dtype, target.dtype, "same_kind"):
-            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
-        if _is_numpys(target) and not target.flags.writeable:
-            raise read_only("out")
-        held = [array for array in operands if _is_numpys(array)]
+def _check_out(program: Program, given: Sequence[Array], operands: Sequence[Any]) -> None:
+    if given:
+        check_out(given, program.results)
+    held = [array for array in operands if _is_numpys(array)]
+    for target in given:
         if _is_numpys(target) and any(np.may_share_memory(target, array) for array in held):
             raise ShapeError(
                 "out shares memory with an operand, whose parts are read later",
@@ -220,19 +198,17 @@ def _check_out(planned: Program, given: Sequence[Array], operands: Sequence[Any]
 
 
 def _computed(
-    planned: Program,
+    program: Program,
     operands: Sequence[Any],
     streamed: Sequence[bool],
     memory: MemoryPlan,
     given: Sequence[Array],
 ) -> list[Array]:
     """The results of a computation in the parts of its plan."""
-    results = [*given] or [allocate(spec, np) for spec in planned.results]
-    for fill, result in zip(planned.fills, results, strict=False):
-        if fill is not None:
-            result[...] = fill
-    arrays: list[Any] = [*operands, *results, *(None for _ in planned.temporaries)]
-    lives = planned.lifetimes
+    results = [*given] or [allocate(spec, np) for spec in program.results]
+    begin_with(program.fills, results)
+    arrays: list[Any] = [*operands, *results, *(None for _ in program.temporaries)]
+    lives = program.lifetimes
     first = len(operands) + len(results)
     with ExitStack() as opened:
         files: dict[int, MappedFile] = {}
@@ -241,16 +217,16 @@ def _computed(
                 files[slot] = file
                 opened.callback(file.close)
         pool = opened.enter_context(ThreadPoolExecutor(1, "mdtensor-stream"))
-        executor = StreamExecutor(arrays, streamed, dict(planned.converted), pool, files)
+        executor = StreamExecutor(arrays, streamed, dict(program.converted), pool, files)
         steps, cuts = [s.step for s in memory.steps], [s.cuts for s in memory.steps]
-        if len(steps) > 1 and not planned.temporaries and are_independent(steps, cuts):
+        if len(steps) > 1 and not program.temporaries and are_independent(steps, cuts):
             run_side_by_side(steps, cuts, executor)
             executor.wait()
             return results
         for number, step in enumerate(memory.steps):
             for slot in step.step.results:
                 if arrays[slot] is None:
-                    arrays[slot] = allocate(planned.temporaries[slot - first], np)
+                    arrays[slot] = allocate(program.temporaries[slot - first], np)
             run_in_parts(step.step, step.cuts, executor)
             executor.wait()
             for slot in range(first, len(arrays)):

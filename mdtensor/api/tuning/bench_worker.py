@@ -149,7 +149,9 @@ class Bench:
         except (LoweringError, CompileError) as error:
             return _refused(error)
         run = self.arena.run_of(program)
-        costs: Reply = {"scratch": _scratch(source)}
+        # Bytes of scratch memory that a program of fixed sizes is given.
+        scratch = max((evaluated(entry.scratch, {}) for entry in source.entries), default=0)
+        costs: Reply = {"scratch": scratch}
         if "compiled" not in candidate:
             costs["compile_time"] = time.perf_counter() - began
         self.arena.poison()
@@ -196,11 +198,6 @@ class Bench:
         schedule = Schedule.from_json(candidate["schedule"])
         choice = self.engine.specialised(self.arena.problem, schedule, "trial", 0.0)
         return choice.program, choice.source
-
-
-def _scratch(source: KernelSource) -> int:
-    """Bytes of scratch memory that a program of fixed sizes is given."""
-    return max((evaluated(entry.scratch, {}) for entry in source.entries), default=0)
 
 
 def _energy(run: Run) -> float:

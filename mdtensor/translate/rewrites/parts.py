@@ -52,9 +52,9 @@ _parts = Bounded[tuple[MDHom, tuple[tuple[str, Range], ...]], Part](_MOST_PARTS)
 
 
 def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
-    """The part of an `md_hom` on some indices of each dim: from the first up to the second.
+    """The part of an `md_hom` on some indices of dims: from the first up to the second.
 
-    Raises TranslationError where its results do not lie in a box.
+    Dims without `ranges` are whole. Raises TranslationError where its results do not lie in a box.
 
     >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
@@ -63,11 +63,8 @@ def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
     >>> part.md_hom, part.reads, part.writes
     (md_hom[i:2, j:3](id, (cc, pw(add))), ((slice(2, 4, 1), slice(0, 3, 1)),), ((slice(2, 4, 1),),))
     """
-    key = md_hom, tuple(ranges.items())
-    part = _parts.get(key)
-    if part is None:
-        _parts.keep(key, part := _made(md_hom, ranges))
-    return part
+    every = {dim.name: ranges.get(dim.name, (0, dim.extent)) for dim in md_hom.dims}
+    return _parts.made((md_hom, tuple(every.items())), lambda: _made(md_hom, every))
 
 
 def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:

@@ -55,7 +55,7 @@ def hot(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     for _ in range(3):
         call()
     with monkeypatch.context() as patched:
-        for name in ("_typical", "_with_out", "_in_full", "taken"):
+        for name in ("typical", "with_out", "_in_full", "taken"):
             patched.setattr(call_cache, name, None)
         return call()
 

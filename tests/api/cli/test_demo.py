@@ -11,7 +11,7 @@ from mdtensor.api.cli.demo import (
     Digits,
     Network,
     accuracy,
-    label_of,
+    expression_of,
     load_digits,
     record_epoch,
     run,
@@ -67,7 +67,7 @@ def test_the_network_learns_to_read(digits: Digits) -> None:
 
 
 def test_an_epoch_is_recorded_once_per_shape(digits: Digits) -> None:
-    labels = [label_of(each.md_hom) for each in record_epoch(digits, (64, 256, 10))]
+    labels = [str(expression_of(each.md_hom)) for each in record_epoch(digits, (64, 256, 10))]
     assert labels == [
         "bi,ij->bj 128,64 64,256",
         "bi,ij->bj 128,256 256,10",

@@ -15,7 +15,7 @@ import pytest
 import mdtensor as mdt
 from mdtensor import tuning
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.calls import call_cache, call_trace
+from mdtensor.api.calls import call_key, call_trace
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.tuning_mode import current_mode
 
@@ -231,7 +231,7 @@ def test_a_repeated_call_in_a_mode_is_looked_up_at_once(
     with tuning(mode):
         call()
         call()
-        monkeypatch.setattr(call_cache, "_describe", None)
+        monkeypatch.setattr(call_key, "_describe", None)
         monkeypatch.setattr(call_trace, "timed", None)
         monkeypatch.setattr(call_trace, "runs", None)
         call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,14 @@ from tests.api.multi_device.test_device_streams import several
 
 BOTH = ["llvm", "pool"]
 RNG = np.random.default_rng(71)
+
+
+def boxes_of(sharding: Sharding, shape: tuple[int, ...]) -> list[Any]:
+    """The boxes of an array that the shards have."""
+    if sharding.axis is None:
+        return [(...,)] * len(sharding.devices)
+    before = (slice(None),) * sharding.axis
+    return [(*before, slice(*span)) for span in itertools.pairwise(sharding.edges)]
 
 
 def sharded(array: np.ndarray, rng: np.random.Generator) -> Any:
@@ -72,7 +81,7 @@ def late(
     run, shardings = sharded_array._runner_of(planned, specs, cut, devices, None)
 
     def placed(whole: np.ndarray, sharding: Sharding | None, *, is_there: bool) -> list[Any]:
-        boxes = [(...,)] if sharding is None else sharding.boxes(whole.shape)
+        boxes = [(...,)] if sharding is None else boxes_of(sharding, whole.shape)
         places = (home,) if sharding is None else sharding.devices
         made = [
             streams.empty(place, whole[box].shape, whole.dtype)
@@ -95,7 +104,7 @@ def late(
     for array in given:  # somebody else has their memory now
         streams.enqueue(array.device, lambda host=array.host: undefined(host))
     for whole, sharding, result in zip(wholes, shardings, results, strict=True):
-        boxes = [(...,)] if sharding is None else sharding.boxes(whole.shape)
+        boxes = [(...,)] if sharding is None else boxes_of(sharding, whole.shape)
         for box, array in zip(boxes, result, strict=True):
             to, of = whole[box], array.host
             streams.enqueue(array.device, lambda to=to, of=of: np.copyto(to, of))
@@ -169,7 +178,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: mdt.einsum("ij->i", x, out=mdt.shard(np.zeros(7), BOTH)), ShapeError,
      "out has shape (7,) but the result (40,)"),
     (lambda x: mdt.einsum("ij->i", x, out=mdt.shard(np.zeros(40, "f4"), BOTH)), DTypeError,
-     "the result is float64, and out has float32"),
+     "the result is float64, which does not go into float32"),
     (lambda x: mdt.einsum("ij->ij", x, out=mdt.shard(x.gather(), BOTH, None)), ArgumentError,
      "out has a replica on each device"),
     (lambda x: mdt.shard(x.gather(), BOTH, 2), ShapeError, "axis 2 of an array of shape (40, 6)"),
@@ -216,6 +225,21 @@ def test_repeated_calls_are_known() -> None:
             scaled = mdt.stencil(lambda u, by: by * u[0, 0])(cut, scale).gather()
             np.testing.assert_array_equal(scaled, scale * cut.gather())
     assert len(sharded_calls._known) > before
+
+
+def test_one_array_twice_is_another_call_than_two_arrays() -> None:
+    x, y = RNG.random((40, 6)), RNG.random((40, 6))
+    cut, other = mdt.shard(x, BOTH), mdt.shard(y, BOTH)
+    for one, two, a, b in ((cut, cut, x, x), (cut, other, x, y), (cut, y, x, y), (cut, x, x, x)):
+        found = mdt.einsum("ij,ij->i", one, two).gather()
+        np.testing.assert_allclose(found, np.einsum("ij,ij->i", a, b))
+
+
+def test_weights_beside_a_sharded_array_are_read() -> None:
+    x = RNG.random((40, 6))
+    for weights in (np.array([[1.0, 2.0, 1.0]]), np.array([[3.0, 0.0, 1.0]])):
+        found = mdt.ndimage.correlate(mdt.shard(x, BOTH), weights).gather()
+        np.testing.assert_allclose(found, mdt.ndimage.correlate(x, weights))
 
 
 @pytest.mark.parametrize("border", ["fixed", "nearest", "valid"])

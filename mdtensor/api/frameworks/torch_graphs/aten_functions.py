@@ -14,6 +14,11 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.frameworks.call_text import held_call, pullback_text, run
 from mdtensor.api.frameworks.image_layouts import layout_of
+from mdtensor.api.frontends.axes.normalisation import (
+    log_softmax_of,
+    logsumexp_of,
+    softmax_of,
+)
 from mdtensor.api.frontends.axes.pooling import avg_pool, max_pool
 from mdtensor.api.frontends.convolution import conv
 from mdtensor.api.frontends.lazy.lazy import lazy
@@ -57,60 +62,36 @@ def _dot(a: Value, b: Value) -> LazyArray:
     return (lazy(a) * lazy(b)).sum()
 
 
+def _of_conv(img: Value, *said: Any) -> dict[str, Any]:
+    """The options of `conv` for torch's: stride, padding, dilation, transposed and so on."""
+    stride, padding, dilation, transposed, output_padding, groups = said
+    return {
+        "stride": tuple(stride),
+        "padding": tuple(padding),
+        "dilation": tuple(dilation),
+        "groups": groups,
+        "layout": layout_of(img.ndim, transposed),
+        "transposed": transposed,
+        "output_padding": tuple(output_padding),
+    }
+
+
 def _convolution(
     img: Value,
     flt: Value,
     bias: Value | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    *others: Value,
+    *said: Any,
     epilogue: Callable[..., Any] | None = None,
 ) -> Array:
-    return conv(
-        img,
-        flt,
-        *others,
-        bias=bias,
-        stride=tuple(stride),
-        padding=tuple(padding),
-        dilation=tuple(dilation),
-        groups=groups,
-        layout=layout_of(img.ndim, transposed),
-        transposed=transposed,
-        output_padding=tuple(output_padding),
-        epilogue=epilogue,
-    )
+    options, others = _of_conv(img, *said[:6]), said[6:]
+    return conv(img, flt, *others, bias=bias, epilogue=epilogue, **options)
 
 
 def _convolution_backward(
-    grad: Value,
-    img: Value,
-    flt: Value,
-    bias_shape: Sequence[int] | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    wanted: Sequence[bool],
+    grad: Value, img: Value, flt: Value, _: Sequence[int] | None, *said: Any
 ) -> tuple[Value | None, ...]:
-    held = held_call(
-        conv,
-        img,
-        flt,
-        stride=tuple(stride),
-        padding=tuple(padding),
-        dilation=tuple(dilation),
-        groups=groups,
-        layout=layout_of(img.ndim, transposed),
-        transposed=transposed,
-        output_padding=tuple(output_padding),
-    )
+    *options, wanted = said
+    held = held_call(conv, img, flt, **_of_conv(img, *options))
     found: list[Value | None] = [None, None, None]
     for n in range(2):
         if wanted[n]:
@@ -128,27 +109,19 @@ def _axes(dims: Any) -> Any:
     return tuple(dims) or None
 
 
-def _sum(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> LazyArray:
-    _check_no_dtype(dtype)
-    return lazy(x).sum(_axes(dim), keepdims=keepdim)
+def _reduction(name: str) -> Callable[..., LazyArray]:
+    """A method of lazy arrays along torch's dims, of which none are all."""
 
+    def reduced(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        _check_no_dtype(dtype)
+        return getattr(lazy(x), name)(_axes(dim), keepdims=keepdim)
 
-def _mean(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> LazyArray:
-    _check_no_dtype(dtype)
-    return lazy(x).mean(_axes(dim), keepdims=keepdim)
+    return reduced
 
 
 def _check_no_dtype(dtype: Any) -> None:
     if dtype is not None:
         raise TranslationError("a reduction in another type is torch's")
-
-
-def _amax(x: Value, dim: Any = (), keepdim: bool = False) -> LazyArray:
-    return lazy(x).max(_axes(dim), keepdims=keepdim)
-
-
-def _amin(x: Value, dim: Any = (), keepdim: bool = False) -> LazyArray:
-    return lazy(x).min(_axes(dim), keepdims=keepdim)
 
 
 def _cumsum(x: Value, dim: int, *, dtype: Any = None) -> LazyArray:
@@ -157,20 +130,16 @@ def _cumsum(x: Value, dim: int, *, dtype: Any = None) -> LazyArray:
 
 
 def _softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    powers = np.exp(lazy(x) - lazy(x).max(dim, keepdims=True))
-    return powers / powers.sum(dim, keepdims=True)
+    return softmax_of(lazy(x), dim)
 
 
 def _log_softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    shifted = lazy(x) - lazy(x).max(dim, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(dim, keepdims=True))
+    return log_softmax_of(lazy(x), dim)
 
 
 def _logsumexp(x: Value, dim: Any, keepdim: bool = False) -> LazyArray:
     axes, elements = _axes(dim), lazy(x)
-    largest = elements.max(axes, keepdims=True)
-    shift = np.where(np.isfinite(largest), largest, 0.0)
-    found: Any = np.log(np.exp(elements - shift).sum(axes, keepdims=True)) + shift
+    found: Any = logsumexp_of(elements, axes)
     every = tuple(range(elements.ndim)) if axes is None else axes
     return found if keepdim else np.squeeze(found, every)
 
@@ -336,10 +305,10 @@ FUNCTIONS: Mapping[str, Meaning] = {
     **PRODUCTS,
     CONVOLUTION: Meaning(_convolution),
     "convolution_backward": Meaning(_convolution_backward, behind=False),
-    "sum": Meaning(_sum, before=True),
-    "mean": Meaning(_mean, before=True),
-    "amax": Meaning(_amax, before=True),
-    "amin": Meaning(_amin, before=True),
+    "sum": Meaning(_reduction("sum"), before=True),
+    "mean": Meaning(_reduction("mean"), before=True),
+    "amax": Meaning(_reduction("max"), before=True),
+    "amin": Meaning(_reduction("min"), before=True),
     "cumsum": Meaning(_cumsum, behind=False),
     "logsumexp": Meaning(_logsumexp, before=True),
     "_softmax": Meaning(_softmax, before=True),

@@ -145,15 +145,9 @@ def _joins(before: _Members, last: Node, view: Node | None, node: Node, made: _M
     if name_of(combining) not in (*PRODUCTS, CONVOLUTION):
         return True
     spec, given = result_of(node), result_of(last if view is None else view)
-    return (
-        spec is not None
-        and given is not None
-        and (spec.shape, spec.dtype)
-        == (
-            given.shape,
-            given.dtype,
-        )
-    )
+    if spec is None or given is None:
+        return False
+    return (spec.shape, spec.dtype) == (given.shape, given.dtype)
 
 
 def _is_normalised(node: Node) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.operands import spec_of
 from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.program_calls import is_watched, ready_for
 from mdtensor.api.engine import tuning_mode
@@ -170,16 +171,14 @@ class PlannedStep:
             self._seen.keep(layouts, True)
             launch, programs = _Launch(self._called), None if timing is None else timing.programs
         else:
-            specs = tuple([_spec_of(array) for array in operands])
+            specs = tuple(map(spec_of, operands))
             planned = program_calls.made(
                 (self._key, specs), lambda: self.planned.group.program(specs)
             )
             ready = ready_for(planned, np)
             launch = _Launch(ready.into, planned.results)
             programs = tuple([getattr(each, "program", each) for each in ready.served_by])
-        if timing is None:
-            timing = Timing()
-            self.timings.keep(magnitude, timing)
+        timing = timing or self.timings.made(magnitude, Timing)
         if timing.ours is None or not _are_same(timing.programs, programs):
             self._time(timing, launch, buffers, tensors, arrays)
             timing.programs = programs
@@ -227,8 +226,3 @@ def _are_same(first: tuple[object, ...] | None, second: tuple[object, ...] | Non
     if first is None or second is None:
         return first is second
     return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
-
-
-def _spec_of(array: Array) -> TensorSpec:
-    strides = tuple([stride // array.itemsize for stride in array.strides])
-    return TensorSpec(array.dtype, array.shape, strides)

@@ -7,7 +7,7 @@ from typing import Any
 from mdtensor.api.arrays.operands import Array, array_module, as_array
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy import lazy
-from mdtensor.api.frontends.lazy.lazy_array import Axis, LazyArray, axes_of
+from mdtensor.api.frontends.lazy.lazy_array import Axis, axes_of
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import flag
@@ -35,7 +35,7 @@ def sum(  # noqa: A001
     >>> sum([[1.0, 2.0], [3.0, 4.0]], keepdims=True)
     array([[10.]])
     """
-    return _evaluated(lazy(a).sum(axis, dtype, None, flag("keepdims", keepdims)), out)
+    return lazy(a).sum(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -51,7 +51,7 @@ def prod(
     >>> prod([[1, 2], [3, 4]], axis=1)
     array([ 2, 12])
     """
-    return _evaluated(lazy(a).prod(axis, dtype, None, flag("keepdims", keepdims)), out)
+    return lazy(a).prod(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -65,7 +65,7 @@ def max(  # noqa: A001
     >>> max([[1, 5], [3, 4]], axis=1)
     array([5, 4])
     """
-    return _evaluated(lazy(a).max(axis, None, flag("keepdims", keepdims)), out)
+    return lazy(a).max(axis, None, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -79,7 +79,7 @@ def min(  # noqa: A001
     >>> min([[1, 5], [3, 4]], axis=1)
     array([1, 3])
     """
-    return _evaluated(lazy(a).min(axis, None, flag("keepdims", keepdims)), out)
+    return lazy(a).min(axis, None, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -95,7 +95,7 @@ def mean(
     >>> mean([[1, 2], [3, 4]], axis=0)
     array([2., 3.])
     """
-    return _evaluated(lazy(a).mean(axis, dtype, None, flag("keepdims", keepdims)), out)
+    return lazy(a).mean(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -114,7 +114,7 @@ def var(
     >>> var([[1.0, 3.0], [2.0, 8.0]], axis=1)
     array([1., 9.])
     """
-    return _evaluated(lazy(a).var(axis, dtype, None, ddof, flag("keepdims", keepdims)), out)
+    return lazy(a).var(axis, dtype, None, ddof, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -131,7 +131,7 @@ def std(
     >>> std([[1.0, 3.0], [2.0, 8.0]], axis=1)
     array([1., 3.])
     """
-    return _evaluated(lazy(a).std(axis, dtype, None, ddof, flag("keepdims", keepdims)), out)
+    return lazy(a).std(axis, dtype, None, ddof, flag("keepdims", keepdims)).evaluate(out)
 
 
 @recalled
@@ -180,7 +180,3 @@ def _position(name: str, a: Any, axis: int | str | None, out: Array | None, keep
         out=out[tuple(0 if n in gone else slice(None) for n in range(array.ndim))],
     )
     return out
-
-
-def _evaluated(value: LazyArray, out: Array | None) -> Array:
-    return value.evaluate(out)

@@ -35,8 +35,7 @@ def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     if isinstance(x, Ragged):
         return ragged_softmax(x, axis, out)
     elements, dtype = _wide("softmax", x)
-    powers = np.exp(elements - _largest(elements, axis))
-    return (powers / powers.sum(axis, keepdims=True)).astype(dtype).evaluate(out)
+    return softmax_of(elements, axis).astype(dtype).evaluate(out)
 
 
 @recalled
@@ -49,9 +48,7 @@ def log_softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     array([-1000.,     0.])
     """
     elements, dtype = _wide("log_softmax", x)
-    below = elements - _largest(elements, axis)
-    total = np.log(np.exp(below).sum(axis, keepdims=True))
-    return (below - total).astype(dtype).evaluate(out)
+    return log_softmax_of(elements, axis).astype(dtype).evaluate(out)
 
 
 @recalled
@@ -67,10 +64,7 @@ def logsumexp(
     np.float64(1000.6931471805599)
     """
     elements, dtype = _wide("logsumexp", x)
-    largest = _largest(elements, axis)
-    shift = np.where(np.isfinite(largest), largest, 0.0)
-    total = np.exp(elements - shift).sum(axis, keepdims=True)
-    value = (np.log(total) + shift).astype(dtype)
+    value = logsumexp_of(elements, axis).astype(dtype)
     if not flag("keepdims", keepdims):
         value = np.squeeze(value, axis)  # type: ignore[call-overload]
     return value.evaluate(out)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -127,6 +121,25 @@ def rms_norm(
     value = elements / np.sqrt(squares.mean(axis, keepdims=True) + real("eps", eps))
     value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     return value.astype(dtype).evaluate(out)
+
+
+def softmax_of(elements: LazyArray, axis: Axis) -> LazyArray:
+    """The softmax of elements in their own type."""
+    powers: Any = np.exp(elements - _largest(elements, axis))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def log_softmax_of(elements: LazyArray, axis: Axis) -> LazyArray:
+    """The logarithm of the softmax of elements in their own type."""
+    below: Any = elements - _largest(elements, axis)
+    return below - np.log(np.exp(below).sum(axis, keepdims=True))
+
+
+def logsumexp_of(elements: LazyArray, axis: Axis) -> LazyArray:
+    """The logarithm of the sum of exponentials in the elements' own type; the axes are kept."""
+    largest = _largest(elements, axis)
+    shift: Any = np.where(np.isfinite(largest), largest, 0.0)
+    return np.log(np.exp(elements - shift).sum(axis, keepdims=True)) + shift
 
 
 def _largest(elements: LazyArray, axis: Axis) -> LazyArray:

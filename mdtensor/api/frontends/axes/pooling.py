@@ -13,7 +13,7 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
 from mdtensor.api.frontends.reduce import Border, reduced
 from mdtensor.errors import DTypeError, ShapeError, shown
-from mdtensor.options import MOST_AXES, beginning, is_iterable, whole
+from mdtensor.options import MOST_AXES, is_iterable, whole_numbers
 from mdtensor.specs import kind_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.scalar import Expr
@@ -107,13 +107,13 @@ class _Windows:
         """The windows that a caller describes."""
         count = _length("window", window, 2) if axes is None else _length("axes", axes)
         listed = axes_of(tuple(range(-count, 0)) if axes is None else tuple(axes), array.ndim)
-        sizes = _several("window", window, count, least=1)
-        strides = sizes if stride is None else _several("stride", stride, count, least=1)
+        sizes = whole_numbers("window", window, count)
+        strides = sizes if stride is None else whole_numbers("stride", stride, count)
         around = [(0, 0)] * array.ndim
         written = [f"i{n}" for n in range(array.ndim)]
         terms, extents = [*written], dict[str, int]()
         for axis, size, step, pad in zip(
-            listed, sizes, strides, _several("padding", padding, count, least=0), strict=True
+            listed, sizes, strides, whole_numbers("padding", padding, count, least=0), strict=True
         ):
             whole = array.shape[axis] + 2 * pad
             if size > whole:
@@ -144,22 +144,3 @@ def _length(name: str, given: Any, of_number: int | None = None) -> int:
     if len(given) > MOST_AXES:
         raise ShapeError(f"{name} has {len(given)} numbers", hint="one for each axis")
     return len(given)
-
-
-def _several(name: str, given: Several, count: int, *, least: int) -> tuple[int, ...]:
-    """A number for each axis."""
-    try:
-        listed = tuple(
-            whole(name, n)
-            for n in ((given,) * count if isinstance(given, int) else beginning(given, MOST_AXES))
-        )
-    except TypeError:
-        raise DTypeError(
-            f"{name} is {shown(given)}", hint="a number, or one for each axis"
-        ) from None
-    if len(listed) != count or any(number < least for number in listed):
-        raise ShapeError(
-            f"{name} is {shown(given)}",
-            hint=f"a number for each of {count} axes, none below {least}",
-        )
-    return listed

@@ -141,10 +141,7 @@ def _found(contraction: Contraction, name: str, limit: int | None) -> Path:
     try:
         find = get_path_fn(name)
     except KeyError:
-        raise PathError(
-            f"unknown path {shown(name)}",
-            hint="'greedy', 'optimal', 'auto' and others of opt_einsum",
-        ) from None
+        raise unknown_path(name) from None
     found = find(
         [frozenset(names) for names in contraction.inputs],
         frozenset(contraction.output),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,6 @@ class Options:
             check_types([accumulated])
         checked = checked_precision(precision)
         return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
-
-    @property
-    def in_order(self) -> tuple[Any, ...]:
-        """The options as `of` takes them."""
-        return tuple(getattr(self, each.name) for each in fields(self))
 
     def program(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None

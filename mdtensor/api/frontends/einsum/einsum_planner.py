@@ -6,7 +6,7 @@ Nothing here touches an array: all follows from subscripts, specs and options.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -65,14 +65,7 @@ def prepare(
     assigned = optimize not in (False, None) and out_spec is not None and not out_spec.shape
     target = None if out_spec is None or assigned else out_spec.dtype
     computed = computation_dtype(specs, dtype, target, casting)
-    converted = tuple(
-        (number, computed)
-        for number, spec in enumerate(specs)
-        if not _read_in_kernel(spec.dtype, computed)
-    )
-    operands = list(specs)
-    for number, to in converted:
-        operands[number] = TensorSpec.of(specs[number].shape, to)
+    converted, operands = _converted(specs, range(len(specs)), computed)
     if out_spec is not None and _written_in_kernel(computed, out_spec):
         result = out_spec
     else:
@@ -104,17 +97,10 @@ def _prepared_whole(
     out_spec: TensorSpec | None,
 ) -> Program:
     """The computation of a string with sums for indices: one `md_hom` of all operands."""
-    factors = [spec for n, spec in enumerate(specs) if n not in space.index_operands]
+    factors = [n for n in range(len(specs)) if n not in space.index_operands]
     target = None if out_spec is None else out_spec.dtype
-    computed = computation_dtype(factors, dtype, target, casting)
-    converted = tuple(
-        (number, computed)
-        for number, spec in enumerate(specs)
-        if number not in space.index_operands and not _read_in_kernel(spec.dtype, computed)
-    )
-    operands = list(specs)
-    for number, to in converted:
-        operands[number] = TensorSpec.of(specs[number].shape, to)
+    computed = computation_dtype([specs[n] for n in factors], dtype, target, casting)
+    converted, operands = _converted(specs, factors, computed)
     shape = tuple(space.extents[name] for name in space.output)
     if out_spec is not None and out_spec.shape != shape:
         raise ShapeError(f"out has shape {out_spec.shape} but the result {shape}")
@@ -127,6 +113,20 @@ def _prepared_whole(
         space, operands, dtype=computed, acc_dtype=acc_dtype, precision=precision, out=result
     )
     return replace(Program.of(md_hom), converted=converted)
+
+
+def _converted(
+    specs: Sequence[TensorSpec], factors: Iterable[int], computed: np.dtype
+) -> tuple[tuple[tuple[int, np.dtype], ...], list[TensorSpec]]:
+    """The factors that are copied to the computed type before, and the specs of all operands then.
+
+    The others are converted by the kernel.
+    """
+    copied = [n for n in factors if not _read_in_kernel(specs[n].dtype, computed)]
+    operands = list(specs)
+    for number in copied:
+        operands[number] = TensorSpec.of(specs[number].shape, computed)
+    return tuple([(number, computed) for number in copied]), operands
 
 
 def computation_dtype(
@@ -291,7 +291,7 @@ def _contracted(
         chosen = [waiting[position] for position in sorted(positions)]
         inputs = tuple([terms.pop(slot) for slot in chosen])
         operands = [builder.specs[slot] for slot in chosen]
-        extents = _extents(inputs, operands)
+        extents = broadcast_extents(inputs, operands)
         if number == len(path) - 1:
             output, spec = contraction.output, result
             extents |= {name: contraction.extents[name] for name in output}
@@ -312,7 +312,10 @@ def _contracted(
     return slot
 
 
-def _extents(inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]) -> dict[str, int]:
+def broadcast_extents(
+    inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]
+) -> dict[str, int]:
+    """The extents of dims by name; axes of extent 1 are those that broadcast."""
     extents: dict[str, int] = {}
     for names, spec in zip(inputs, specs, strict=True):
         for name, extent in zip(names, spec.shape, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mdtensor.api.arrays.operands import (
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy, einsum
 from mdtensor.api.frontends.einsum.einsum_options import checked_casting, checked_order
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.originals import original
 from mdtensor.specs import as_dtype, common_dtype
@@ -65,9 +66,11 @@ def matmul(
     """
     checked_casting(casting)
     column_major = checked_order(order) == "F"
-    given = _Given.of("matmul", a, b, out)
+    given = Given.of(a, b, out)
     if given.reason:
-        return given.by_numpy(a, b, out=out, casting=casting, order=order, dtype=dtype)
+        return given.by_numpy(
+            _numpy["matmul"], a, b, out=out, casting=casting, order=order, dtype=dtype
+        )
     text = text_of_matmul(*given.shapes)
     computed = given.common if dtype is None else as_dtype(dtype)
     options: dict[str, Any] = {"dtype": dtype, "casting": casting}
@@ -100,9 +103,9 @@ def dot(a: Any, b: Any, out: Array | None = None) -> Array:
     >>> dot(np.ones((2, 3)), np.ones((5, 3, 4))).shape
     (2, 5, 4)
     """
-    given = _Given.of("dot", a, b, out)
+    given = Given.of(a, b, out)
     if given.reason:
-        return given.by_numpy(a, b, out=out)
+        return given.by_numpy(_numpy["dot"], a, b, out=out)
     left, right = given.shapes
     text = text_of_dot(left, right)
     summed = bool(left and right)
@@ -120,9 +123,9 @@ def inner(a: Any, b: Any, /) -> Array:
     >>> inner(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
-    given = _Given.of("inner", a, b)
+    given = Given.of(a, b)
     if given.reason:
-        return given.by_numpy(a, b)
+        return given.by_numpy(_numpy["inner"], a, b)
     text = text_of_inner(*given.shapes)
     return einsum(text, *given.arrays, order="C")
 
@@ -137,9 +140,9 @@ def vdot(a: Any, b: Any, /) -> Any:
     >>> vdot([1 + 2j, 3], [1j, 1])
     np.complex128(5+1j)
     """
-    given = _Given.of("vdot", a, b)
+    given = Given.of(a, b)
     if given.reason:
-        return given.by_numpy(a, b)
+        return given.by_numpy(_numpy["vdot"], a, b)
     left, right = given.arrays
     if left.shape != right.shape:
         check_summed("vdot", left.shape, right.shape, left.size, right.size)
@@ -166,38 +169,33 @@ def outer(a: Any, b: Any, out: Array | None = None) -> Array:
     array([[ 3,  4,  5],
            [ 6,  8, 10]])
     """
-    given = _Given.of("outer", a, b, out)
+    given = Given.of(a, b, out)
     if given.reason:
-        return given.by_numpy(a, b, out)
+        return given.by_numpy(_numpy["outer"], a, b, out)
     left, right = (array if array.ndim == 1 else array.reshape(-1) for array in given.arrays)
     return _whole(einsum("i,j->ij", left, right, out=out, casting="same_kind", order="C"), out)
 
 
-class _Given:
+@dataclass(frozen=True, slots=True)
+class Given:
     """Two operands of a product: their arrays, or the reason why NumPy multiplies them."""
 
-    __slots__ = ("arrays", "name", "reason", "types", "xp")
-
-    def __init__(
-        self, name: str, arrays: Sequence[Array], types: Sequence[np.dtype], reason: str, xp: Any
-    ) -> None:
-        self.name = name
-        self.arrays = arrays
-        self.types = types
-        self.reason = reason
-        self.xp = xp
+    arrays: Sequence[Array]
+    types: Sequence[np.dtype]
+    reason: str
+    xp: Any
 
     @classmethod
-    def of(cls, name: str, a: Any, b: Any, out: Any = None) -> _Given:
+    def of(cls, a: Any, b: Any, out: Any = None) -> Given:
         """The operands of a call."""
         written = () if out is None else (out,)
         xp = array_module((a, b, *written))
         if reason := reason_of_classes((a, b, *written), optimized=False):
-            return cls(name, (a, b), (), reason, xp)
+            return cls((a, b), (), reason, xp)
         arrays = as_arrays((a, b), xp)
         types: list[Any] = [getattr(array, "dtype", None) for array in (*arrays, *written)]
         known: list[np.dtype] = [dtype for dtype in types if isinstance(dtype, np.dtype)]
-        return cls(name, arrays, known, reason_of_types(known), xp)
+        return cls(arrays, known, reason_of_types(known), xp)
 
     @property
     def shapes(self) -> tuple[_Shape, _Shape]:
@@ -210,10 +208,9 @@ class _Given:
         """The type of the operands' products; raises DTypeError where they have none in common."""
         return common_dtype([array.dtype for array in self.arrays])
 
-    def by_numpy(self, *args: Any, **options: Any) -> Any:
+    def by_numpy(self, own: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """What NumPy's own function gives, which is counted."""
         count_for_numpy(self.types, self.reason)
-        own = _numpy[self.name]
         return computed_by_numpy(lambda: own(*args, **options), self.reason, self.arrays)
 
     def check_out(self, out: Any, shape: _Shape) -> None:

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
+from mdtensor.api.frontends.einsum.einsum_planner import broadcast_extents
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, shown
 from mdtensor.options import is_one_of
@@ -135,10 +136,7 @@ def _space(
     needed: set[str],
 ) -> IndexSpace:
     """The dims of some operands; without an output, those that are needed later remain."""
-    extents: dict[str, int] = {}
-    for names, spec, _ in terms:
-        for name, extent in zip(names, spec.shape, strict=True):
-            extents[name] = extent if extents.get(name, 1) == 1 else extents[name]
+    extents = broadcast_extents([names for names, _, _ in terms], [spec for _, spec, _ in terms])
     inputs = tuple(
         tuple(
             AffineSum(((name, 1),)) if extent == extents[name] else AffineSum()

@@ -5,16 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from mdtensor.api.arrays.operands import (
-    Array,
-    array_module,
-    as_arrays,
-    computed_by_numpy,
-    reason_of_classes,
-    reason_of_types,
-)
+from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.frontends.einsum.einsum import count_for_numpy, einsum
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.frontends.einsum.products import Given
 from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of, shown
 from mdtensor.options import MOST_AXES, beginning, is_iterable
 from mdtensor.originals import original
@@ -37,15 +31,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     >>> tensordot(a, b, ([1, 2], [1, 0])).shape
     (2, 5)
     """
-    xp = array_module((a, b))
-    overriding = reason_of_classes((a, b), optimized=False)
-    left, right = (a, b) if overriding else as_arrays((a, b), xp)
-    types = [] if overriding else [left.dtype, right.dtype]
+    given = Given.of(a, b)
+    (left, right), xp = given.arrays, given.xp
     have_shapes = isinstance(left, xp.ndarray) and isinstance(right, xp.ndarray)
     pairs = _paired_axes(left.shape, right.shape, axes) if have_shapes else []
-    if reason := overriding or reason_of_types(types):
-        count_for_numpy(types, reason)
-        return computed_by_numpy(lambda: _numpy_tensordot(a, b, axes), reason, (left, right))
+    if given.reason:
+        return given.by_numpy(_numpy_tensordot, a, b, axes)
     indices = iter(range(left.ndim + right.ndim))
     left_names = [next(indices) for _ in range(left.ndim)]
     shared = {of_b: left_names[of_a] for of_a, of_b in pairs}

@@ -46,6 +46,14 @@ def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
     return called
 
 
+# Functions of expressions that give the same value for the same arguments.
+transposed = _remembered(slices.transposed)
+scanned = _remembered(slices.scanned)
+stored = _remembered(slices.stored)
+spread = _remembered(slices.spread)
+reshaped = _remembered(slices.reshaped)
+
+
 @_remembered
 def of_array(shape: tuple[int, ...], dtype: np.dtype) -> Fused:
     """The elements of an array as they are."""
@@ -59,33 +67,9 @@ def combined(build: Callable[..., Expr], *operands: Fused | Expr) -> Fused:
 
 
 @_remembered
-def transposed(value: Fused, axes: tuple[int, ...]) -> Fused:
-    """The value with its axes in another order."""
-    return slices.transposed(value, axes)
-
-
-@_remembered
 def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fused:
     """The value with axes combined by a named operator."""
     return slices.reduced(value, op, axes, keepdims=keepdims)
-
-
-@_remembered
-def scanned(value: Fused, op: str, axis: int) -> Fused:
-    """The value with each element combined with all before it along an axis."""
-    return slices.scanned(value, op, axis)
-
-
-@_remembered
-def stored(value: Fused) -> Fused:
-    """The value, computed once for all who read it."""
-    return slices.stored(value)
-
-
-@_remembered
-def spread(value: Fused, shape: tuple[int, ...], dims: tuple[int, ...]) -> Fused:
-    """The value on axes of a larger shape."""
-    return slices.spread(value, shape, dims)
 
 
 @_remembered
@@ -94,12 +78,6 @@ def assembled(
 ) -> Fused:
     """An array that is put together of values, each at its places."""
     return slices.assembled(shape, list(map(Block, places, values)))
-
-
-@_remembered
-def reshaped(value: Fused, shape: tuple[int, ...]) -> Fused:
-    """The value's elements on another shape."""
-    return slices.reshaped(value, shape)
 
 
 def sliced(value: Fused, key: object) -> Fused:

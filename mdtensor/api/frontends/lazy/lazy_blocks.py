@@ -1,4 +1,4 @@
-"""Lazy arrays in parts: `concatenate`, `stack`, `roll`, `pad`, `take`, `reshape` and others.
+"""Lazy arrays in parts: `concatenate`, `stack`, `roll`, `pad`, `take` and `reshape`.
 
 Each is put together of blocks, which are views of expressions: every block is computed where it
 belongs, by an `md_hom` of its own with affine indices.
@@ -24,14 +24,12 @@ from mdtensor.api.frontends.lazy.lazy_array import (
     LazyArray,
     as_lazy,
     axes_of,
-    elementwise,
     into,
     merged,
 )
 from mdtensor.errors import DTypeError, IndexingError, LazyError, ShapeError, shown
 from mdtensor.options import MOST_AXES, beginning, is_iterable, one_of, whole
 from mdtensor.specs import as_dtype, common_dtype, kind_of
-from mdtensor.translate.scalar import Expr, const, select
 from mdtensor.translate.stencils.slices import Fused, broadcast, dim_of
 from mdtensor.translate.views import AffineIndex
 
@@ -153,18 +151,15 @@ def _after(mode: str, extent: int, before: int, after: int) -> list[_Piece]:
 
 
 def _before(mode: str, extent: int, before: int) -> list[_Piece]:
-    """What precedes an axis."""
-    if mode == "edge" or (mode == "reflect" and extent == 1):
-        return [(0, before, slice(0, 1))]
-    skipped = 1 if mode == "reflect" else 0
-    period, found = extent - skipped, list[_Piece]()
-    for number, done in enumerate(_steps(period, before)):
-        count = min(period, before - done)
-        key = slice(extent - skipped - count, extent - skipped)
-        if mode != "wrap" and number % 2 == 0:
-            last = skipped + count - 1
-            key = slice(last, last - count if last >= count else None, -1)
-        found.append((before - done - count, count, key))
+    """What precedes an axis: what would follow it, turned around."""
+    found: list[_Piece] = []
+    for start, count, key in _after(mode, extent, 0, before):
+        begin, end, step = cast(slice, key).indices(extent)
+        last = begin + (len(range(begin, end, step)) - 1) * step
+        # Elements n and extent - 1 - n take each other's place.
+        turned = range(extent - 1 - last, extent - 1 - begin + (1 if step > 0 else -1), step)
+        stop = turned.stop if turned.stop >= 0 else None
+        found.append((before + extent - start - count, count, slice(turned.start, stop, step)))
     return found
 
 
@@ -172,65 +167,6 @@ def _steps(period: int, length: int) -> range:
     if length > period * MOST_BLOCKS:
         raise _too_many_blocks(-(-length // period))
     return range(0, length, period)
-
-
-def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> LazyArray:
-    """Differences of neighbours along an axis, `n` times; of booleans, whether they differ."""
-    value, times = as_lazy(a), whole("n", n)
-    if times < 0 or not value.ndim:
-        raise ShapeError(f"{times} differences of an array with {value.ndim} axes")
-    (along,) = axes_of((axis,), value.ndim)
-    if not times:
-        return value
-    ends = [_end(value, along, end) for end in (prepend, append)]
-    if any(end is not None for end in ends):
-        before, after = ends
-        value = concatenate([part for part in (before, value, after) if part is not None], along)
-    whole_axes = (slice(None),) * along
-    differ: Any = np.not_equal if value.dtype.kind == "b" else np.subtract
-    for _ in range(min(times, value.shape[along])):
-        value = differ(value[(*whole_axes, slice(1, None))], value[(*whole_axes, slice(None, -1))])
-    return value
-
-
-def _end(value: LazyArray, axis: int, given: Any) -> LazyArray | None:
-    """What `diff` puts before or behind an axis: one value stands for a whole slice."""
-    if given is None:
-        return None
-    end = as_lazy(given)
-    if end.ndim:
-        return end
-    shape = (*value.shape[:axis], 1, *value.shape[axis + 1 :])
-    return end._like(broadcast(end._value, shape))
-
-
-def tril(m: Any, k: Any = 0) -> LazyArray:
-    """The elements on and below a diagonal of the last two axes, zeros elsewhere."""
-    value, below = _below(m, whole("k", k))
-    return elementwise(_kept, below, value)
-
-
-def triu(m: Any, k: Any = 0) -> LazyArray:
-    """The elements on and above a diagonal of the last two axes, zeros elsewhere."""
-    value, below = _below(m, whole("k", k) - 1)
-    return elementwise(_dropped, below, value)
-
-
-def _below(m: Any, k: int) -> tuple[LazyArray, Any]:
-    value = as_lazy(m)
-    if not value.ndim:
-        raise ShapeError("an array without axes has no triangle")
-    rows, columns = value.shape[-2:] if value.ndim > 1 else (value.shape[0],) * 2
-    k = max(min(k, columns), -rows - 1)
-    return value, array_module(value._arrays).asarray(np.tri(rows, columns, k, dtype=bool))
-
-
-def _kept(holds: Expr, element: Expr) -> Expr:
-    return select(holds, element, const(0, element.dtype))
-
-
-def _dropped(holds: Expr, element: Expr) -> Expr:
-    return select(holds, const(0, element.dtype), element)
 
 
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:

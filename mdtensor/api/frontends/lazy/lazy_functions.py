@@ -1,5 +1,8 @@
 """NumPy's functions of lazy arrays: what each of them becomes."""
 
+# The functions are a part of lazy arrays, in a module of its own.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import operator
@@ -10,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.array_spec import spec
+from mdtensor.api.arrays.operands import array_module
 from mdtensor.api.frontends.lazy import lazy_blocks, lazy_products
 from mdtensor.api.frontends.lazy.interning import Rounded
 from mdtensor.api.frontends.lazy.lazy_array import (
@@ -21,8 +25,9 @@ from mdtensor.api.frontends.lazy.lazy_array import (
     into,
 )
 from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.options import whole
 from mdtensor.originals import original
-from mdtensor.translate.scalar import Expr, select, truth
+from mdtensor.translate.scalar import Expr, const, select, truth
 from mdtensor.translate.stencils.slices import broadcast
 
 
@@ -93,7 +98,68 @@ def _flip(m: LazyArray, axis: Axis = None) -> LazyArray:
 
 
 def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
-    return array._like(broadcast(array._value, spec(shape).shape))  # pyright: ignore[reportPrivateUsage]
+    return array._like(broadcast(array._value, spec(shape).shape))
+
+
+def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> LazyArray:
+    """Differences of neighbours along an axis, `n` times; of booleans, whether they differ."""
+    value, times = as_lazy(a), whole("n", n)
+    if times < 0 or not value.ndim:
+        raise ShapeError(f"{times} differences of an array with {value.ndim} axes")
+    (along,) = axes_of((axis,), value.ndim)
+    if not times:
+        return value
+    ends = [_end(value, along, end) for end in (prepend, append)]
+    if any(end is not None for end in ends):
+        before, after = ends
+        value = lazy_blocks.concatenate(
+            [part for part in (before, value, after) if part is not None], along
+        )
+    whole_axes = (slice(None),) * along
+    differ: Any = np.not_equal if value.dtype.kind == "b" else np.subtract
+    for _ in range(min(times, value.shape[along])):
+        value = differ(value[(*whole_axes, slice(1, None))], value[(*whole_axes, slice(None, -1))])
+    return value
+
+
+def _end(value: LazyArray, axis: int, given: Any) -> LazyArray | None:
+    """What `diff` puts before or behind an axis: one value stands for a whole slice."""
+    if given is None:
+        return None
+    end = as_lazy(given)
+    if end.ndim:
+        return end
+    shape = (*value.shape[:axis], 1, *value.shape[axis + 1 :])
+    return end._like(broadcast(end._value, shape))
+
+
+def _tril(m: Any, k: Any = 0) -> LazyArray:
+    """The elements on and below a diagonal of the last two axes, zeros elsewhere."""
+    value, below = _below(m, whole("k", k))
+    return elementwise(_kept, below, value)
+
+
+def _triu(m: Any, k: Any = 0) -> LazyArray:
+    """The elements on and above a diagonal of the last two axes, zeros elsewhere."""
+    value, below = _below(m, whole("k", k) - 1)
+    return elementwise(_dropped, below, value)
+
+
+def _below(m: Any, k: int) -> tuple[LazyArray, Any]:
+    value = as_lazy(m)
+    if not value.ndim:
+        raise ShapeError("an array without axes has no triangle")
+    rows, columns = value.shape[-2:] if value.ndim > 1 else (value.shape[0],) * 2
+    k = max(min(k, columns), -rows - 1)
+    return value, array_module(value._arrays).asarray(np.tri(rows, columns, k, dtype=bool))
+
+
+def _kept(holds: Expr, element: Expr) -> Expr:
+    return select(holds, element, const(0, element.dtype))
+
+
+def _dropped(holds: Expr, element: Expr) -> Expr:
+    return select(holds, const(0, element.dtype), element)
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -132,9 +198,9 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.stack: lazy_blocks.stack,
     np.roll: lazy_blocks.roll,
     np.pad: lazy_blocks.pad,
-    np.diff: lazy_blocks.diff,
-    np.tril: lazy_blocks.tril,
-    np.triu: lazy_blocks.triu,
+    np.diff: _diff,
+    np.tril: _tril,
+    np.triu: _triu,
     np.take: lazy_blocks.take,
     np.reshape: lazy_blocks.reshape,
     np.ravel: lazy_blocks.ravel,

@@ -12,9 +12,10 @@ from mdtensor.api.arrays.operands import Array, array_module, as_array, as_outpu
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.loops.buffer_types import BufferType, dtype_of
+from mdtensor.api.frontends.loops.mdh_parameters import spec_of_operand
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, count_of, shown
-from mdtensor.specs import TensorSpec, contiguous_strides
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.loop_steps import copying
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
@@ -162,13 +163,13 @@ class Dsl:
         xp = array_module(arrays)
         targets = [as_output(n, array, xp) for n, array in zip(self.outputs, given, strict=False)]
         for (name, declared), target in zip(self.outputs.items(), targets, strict=False):
-            declared.check(name, _spec(target))
+            declared.check(name, spec_of_operand(target))
         held: list[Array] = []
         for (name, declared), array in zip(self.inputs.items(), operands, strict=True):
             check_mask(name, array)
             dtype = None if hasattr(array, "dtype") else declared.dtype
             held.append(as_array(name, array, xp, dtype))
-            declared.check(name, _spec(held[-1]))
+            declared.check(name, spec_of_operand(held[-1]))
 
         shapes = tuple(tuple(target.shape) for target in targets)
         copied = _copied(targets, held, xp)
@@ -186,7 +187,7 @@ class Dsl:
     def md_hom(self, *arrays: Any) -> MDHom:
         """The `MDHom` on arrays like these."""
         given, operands = self._split(arrays)
-        specs = tuple(_spec(np.asarray(array)) for array in operands)
+        specs = tuple(spec_of_operand(np.asarray(array)) for array in operands)
         return self._md_hom(specs, [tuple(array.shape) for array in given])
 
     def _split(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -252,16 +253,6 @@ def _declared(view: View, clauses: Mapping[str, BufferType]) -> dict[str, Buffer
         else:
             raise TranslationError(f"the type of {name} is not declared", hint=f"{view.kind}[T](…)")
     return found
-
-
-def _spec(array: Any) -> TensorSpec:
-    """The spec of an array; of one that is copied before it is used, that of the copy."""
-    if not array.dtype.isnative:
-        return TensorSpec.of(array.shape, array.dtype.newbyteorder("="))
-    size = array.dtype.itemsize
-    if all(stride % size == 0 for stride in array.strides):
-        return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
-    return TensorSpec(array.dtype, tuple(array.shape), contiguous_strides(array.shape))
 
 
 def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tuple[int, ...]:

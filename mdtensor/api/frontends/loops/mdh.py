@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -110,11 +111,6 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
     return decorated
 
 
-def _meaning(directive: Directive) -> Hashable:
-    """What calls of directives have in common that compute the same."""
-    return directive.key
-
-
 @dataclass
 class Directive(Decorated):
     """A function of loops that runs as kernels; `steps` shows its `md_hom`s."""
@@ -140,7 +136,8 @@ class Directive(Decorated):
                 self.function, self.outputs, self.inputs, is_point=is_point
             )
 
-    @functools.partial(recalled, of=_meaning, numbers=True, front_end="mdh")
+    # Calls of directives that compute the same have the key in common.
+    @functools.partial(recalled, of=attrgetter("key"), numbers=True, front_end="mdh")
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the loops on arrays."""
         if self._is_dsl:

@@ -48,7 +48,7 @@ class Bound:
     @property
     def specs(self) -> dict[str, TensorSpec]:
         """The specs of the arrays."""
-        return {name: _any_spec(array) for name, array in self.arrays.items()}
+        return {name: spec_of_operand(array) for name, array in self.arrays.items()}
 
     @property
     def numbers(self) -> dict[str, float | complex]:
@@ -135,7 +135,7 @@ class DirectiveParameters:
                     check_types([array.dtype])
                 arrays[name] = array
                 if name in types:
-                    types[name].check(name, _any_spec(array))
+                    types[name].check(name, spec_of_operand(array))
             else:
                 values[name] = value
         if not self._is_point:
@@ -184,7 +184,7 @@ def _constant(value: Any) -> Hashable:
     return value.__class__.__name__ if _is_number(value) else function_key(value)
 
 
-def _any_spec(array: Array) -> TensorSpec:
+def spec_of_operand(array: Array) -> TensorSpec:
     """The spec of an array; of one that is copied before it is used, that of the copy."""
     if array.dtype.names is None and addressable(array) and array.dtype.isnative:
         return spec_of(array)

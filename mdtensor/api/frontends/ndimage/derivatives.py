@@ -15,12 +15,11 @@ from mdtensor.api.arrays.operands import Array, array_module, as_array
 from mdtensor.api.calls.call_cache import in_full, recalled
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
-    array_of,
+    Filtering,
     axes_of,
-    axis_of,
     border_of,
+    filtering,
     for_each_axis,
-    output_of,
 )
 from mdtensor.api.frontends.ndimage.filter_passes import (
     Join,
@@ -52,7 +51,7 @@ def sobel(
            [ 0, 32, 32],
            [ 0, 32, 32]])
     """
-    return _difference(input, axis, output, mode, cval, [1.0, 2.0, 1.0])
+    return _difference(filtering(input, output, mode, cval), axis, [1.0, 2.0, 1.0])
 
 
 @recalled
@@ -66,7 +65,7 @@ def prewitt(
            [ 0, 24, 24],
            [ 0, 24, 24]])
     """
-    return _difference(input, axis, output, mode, cval, [1.0, 1.0, 1.0])
+    return _difference(filtering(input, output, mode, cval), axis, [1.0, 1.0, 1.0])
 
 
 @recalled
@@ -78,11 +77,12 @@ def laplace(
     >>> laplace([0.0, 0.0, 1.0, 0.0, 0.0])
     array([ 0.,  1., -2.,  1.,  0.])
     """
+    given = filtering(input, output, mode, cval, axes=axes)
 
-    def second(array: Array, axis: int, word: Any) -> Passes:
-        return _row(array, axis, [1.0, -2.0, 1.0], word, cval)
+    def second(axis: int, word: Any) -> Passes:
+        return _row(given, axis, [1.0, -2.0, 1.0], word)
 
-    return _of_all_axes(input, second, _total, output, mode, axes)
+    return _of_all_axes(given, second, _total)
 
 
 @recalled
@@ -102,16 +102,16 @@ def gaussian_laplace(
     >>> gaussian_laplace([0.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0], 1.0).round(2)
     array([ 0.3 ,  1.3 ,  0.  , -3.19,  0.  ,  1.3 ,  0.3 ])
     """
-    array = array_of(input)
-    chosen = axes_of(axes, array.ndim)
-    widths: list[Any] = [0] * array.ndim
+    given = filtering(input, output, mode, cval, axes=axes)
+    chosen = given.chosen()
+    widths: list[Any] = [0] * given.array.ndim
     for axis, width in zip(chosen, for_each_axis(sigma, len(chosen)), strict=True):
         widths[axis] = width
 
-    def second(array: Array, axis: int, word: Any) -> Passes:
-        return _gaussian(array, axis, 2, widths, word, cval, truncate, radius)
+    def second(axis: int, word: Any) -> Passes:
+        return _gaussian(given, axis, 2, widths, word, truncate, radius)
 
-    return _of_all_axes(array, second, _total, output, mode, axes)
+    return _of_all_axes(given, second, _total)
 
 
 @recalled
@@ -133,11 +133,12 @@ def gaussian_gradient_magnitude(
     >>> gaussian_gradient_magnitude([0.0, 0.0, 8.0, 8.0], 1.0).round(2)
     array([0.86, 2.91, 2.91, 0.86])
     """
+    given = filtering(input, output, mode, cval, axes=axes)
 
-    def first(array: Array, axis: int, word: Any) -> Passes:
-        return _gaussian(array, axis, 1, sigma, word, cval, truncate, radius)
+    def first(axis: int, word: Any) -> Passes:
+        return _gaussian(given, axis, 1, sigma, word, truncate, radius)
 
-    return _of_all_axes(input, first, _length, output, mode, axes)
+    return _of_all_axes(given, first, _length)
 
 
 @recalled
@@ -163,8 +164,8 @@ def generic_laplace(
     >>> generic_laplace([0.0, 0.0, 1.0, 0.0, 0.0], second)
     array([ 0.,  1., -2.,  1.,  0.])
     """
-    more = extra_arguments, extra_keywords
-    return _generic(input, derivative2, _total, output, mode, cval, more, axes)
+    given = filtering(input, output, mode, cval, axes=axes)
+    return _generic(given, derivative2, _total, extra_arguments, extra_keywords)
 
 
 @recalled
@@ -186,20 +187,18 @@ def generic_gradient_magnitude(
     >>> generic_gradient_magnitude([[0.0, 0.0, 3.0], [0.0, 0.0, 3.0], [4.0, 4.0, 7.0]], sobel)[1, 1]
     np.float64(20.0)
     """
-    more = extra_arguments, extra_keywords
-    return _generic(input, derivative, _length, output, mode, cval, more, axes)
+    given = filtering(input, output, mode, cval, axes=axes)
+    return _generic(given, derivative, _length, extra_arguments, extra_keywords)
 
 
-def _difference(
-    input: Any, axis: Any, output: Any, mode: Any, cval: Any, smoothing: Sequence[float]
-) -> Array:
-    array = array_of(input)
-    dtype, out = output_of(output, array, is_complex=array.dtype.kind == "c")
-    (along_axis,) = axis_of(array, axis)
-    words = for_each_axis(mode, array.ndim)
+def _difference(given: Filtering, axis: Any, smoothing: Sequence[float]) -> Array:
+    array = given.array
+    dtype, out = given.result()
+    (along_axis,) = axes_of((axis,), array.ndim)
+    words = for_each_axis(given.mode, array.ndim)
     others = [axis for axis in range(array.ndim) if axis != along_axis]
-    rows = [_row(array, along_axis, [-1.0, 0.0, 1.0], words[along_axis], cval)]
-    rows += [_row(array, axis, smoothing, words[axis], cval) for axis in others]
+    rows = [_row(given, along_axis, [-1.0, 0.0, 1.0], words[along_axis])]
+    rows += [_row(given, axis, smoothing, words[axis]) for axis in others]
     passes = Passes(
         tuple(given for row in rows for given in row.filters),
         tuple(window for row in rows for window in row.windows),
@@ -207,71 +206,48 @@ def _difference(
     return filtered(passes, array, dtype, out)
 
 
-def _row(array: Array, axis: int, weights: Sequence[float], word: Any, cval: Any) -> Passes:
-    border = border_of(word, cval, array)
-    given = along("add", array.ndim, axis, len(weights), 0, border, weighted=True)
-    return Passes((given,), (np.array(weights),))
+def _row(given: Filtering, axis: int, weights: Sequence[float], word: Any) -> Passes:
+    border = border_of(word, given.cval, given.array)
+    found = along("add", given.array.ndim, axis, len(weights), 0, border, weighted=True)
+    return Passes((found,), (np.array(weights),))
 
 
 def _gaussian(
-    array: Array,
-    axis: int,
-    order: int,
-    sigma: Any,
-    word: Any,
-    cval: Any,
-    truncate: Any,
-    radius: Any,
+    given: Filtering, axis: int, order: int, sigma: Any, word: Any, truncate: float, radius: Any
 ) -> Passes:
     """A derivative along one axis of the array smoothed along all."""
-    orders = [0] * array.ndim
+    orders = [0] * given.array.ndim
     orders[axis] = order
-    every = range(array.ndim)
-    return gaussian_passes(array, sigma, orders, word, cval, truncate, radius, every)
+    on_all = Filtering(given.array, None, word, given.cval)
+    return gaussian_passes(on_all, sigma, orders, truncate, radius)
 
 
-def _of_all_axes(
-    input: Any,
-    passes_of: Callable[[Array, int, Any], Passes],
-    join: Join,
-    output: Any,
-    mode: Any,
-    axes: Any,
-) -> Array:
-    """The passes for each axis, joined point by point, as one call."""
-    array = array_of(input)
-    dtype, out = output_of(output, array, is_complex=array.dtype.kind == "c")
-    chosen = axes_of(axes, array.ndim)
+def _of_all_axes(given: Filtering, passes_of: Callable[[int, Any], Passes], join: Join) -> Array:
+    """The passes for each axis and its mode, joined point by point, as one call."""
+    dtype, out = given.result()
+    chosen = given.chosen()
     if not chosen:
-        return copied(array, dtype, out)
-    words = for_each_axis(mode, len(chosen))
-    rows = [passes_of(array, axis, word) for axis, word in zip(chosen, words, strict=True)]
-    return joined(rows, join, array, dtype, out)
+        return copied(given.array, dtype, out)
+    rows = list(map(passes_of, chosen, for_each_axis(given.mode, len(chosen))))
+    return joined(rows, join, given.array, dtype, out)
 
 
 def _generic(
-    input: Any,
-    derivative: Derivative,
-    join: Join,
-    output: Any,
-    mode: Any,
-    cval: Any,
-    more: tuple[Any, Any],
-    axes: Any,
+    asked: Filtering, derivative: Derivative, join: Join, arguments: Any, keywords: Any
 ) -> Array:
     """What a function gives for each axis, joined point by point."""
     in_full()  # The function is called each time.
-    array = array_of(input)
-    dtype, out = output_of(output, array, is_complex=array.dtype.kind == "c")
+    array = asked.array
+    dtype, out = asked.result()
     if not callable(derivative):
         raise DTypeError(f"the derivative is {shown(derivative)}, which is no function")
-    arguments, keywords = _more_arguments(*more)
-    chosen = axes_of(axes, array.ndim)
+    arguments, keywords = _more_arguments(arguments, keywords)
+    chosen = asked.chosen()
     if not chosen:
         return copied(array, dtype, out)
     given: list[Array] = []
-    for axis, word in zip(chosen, for_each_axis(mode, len(chosen)), strict=True):
-        found = derivative(array, axis, dtype, word, cval, *arguments, **keywords)
+    for axis, word in zip(chosen, for_each_axis(asked.mode, len(chosen)), strict=True):
+        found = derivative(array, axis, dtype, word, asked.cval, *arguments, **keywords)
         made = as_array("what the function returns", found, array_module([array]))
         if made.shape != array.shape:
             raise FilterError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mdtensor.api.arrays.operands import (
     no_array,
 )
 from mdtensor.api.calls.call_cache import in_full
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
 from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of, real
 from mdtensor.specs import as_dtype, kind_of
@@ -38,6 +39,61 @@ _MODES = {
     "constant": "constant",
     "grid-constant": "constant",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """What filters are called with besides their windows: an array, and what is unchecked yet."""
+
+    array: Array
+    output: Any
+    mode: Any
+    cval: Any
+    origin: Any = 0
+    axes: Any = None
+
+    def result(self, other: np.ndarray | None = None) -> tuple[np.dtype, Array | None]:
+        """The type of the result, with complex numbers in the array or in another one; `out`."""
+        is_complex = "c" in (self.array.dtype.kind, "" if other is None else other.dtype.kind)
+        return output_of(self.output, self.array, is_complex=is_complex)
+
+    def chosen(self) -> tuple[int, ...]:
+        """The axes to filter along, from 0 on."""
+        return axes_of(self.axes, self.array.ndim)
+
+    def border(self, by: str = "", hint: str = "") -> Border:
+        """What lies outside of the array, on all sides the same."""
+        if not isinstance(self.mode, str):
+            raise FilterError(f"A sequence of modes is not supported{by}", hint=hint)
+        return border_of(self.mode, self.cval, self.array)
+
+    def check_axes(self, name: str, window: np.ndarray) -> None:
+        """Raises FilterError for a window of other axes than those that are filtered along."""
+        count = len(self.chosen())
+        if window.ndim != count or 0 in window.shape:
+            raise FilterError(f"{name}.ndim ({window.ndim}) must match len(axes) ({count})")
+
+    def on_all_axes(self, window: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """The window with the axes that it lacks, and an origin for each axis.
+
+        As in scipy, the window's axes are those of the array in the array's order, whatever the
+        order of `axes` is, which says whose the origins are; unless they are all axes.
+        """
+        axes, ndim = self.chosen(), self.array.ndim
+        origins = [whole_number("origin", n) for n in for_each_axis(self.origin, len(axes))]
+        if len(axes) == ndim:
+            return window, origins
+        shifts = [0] * ndim
+        for axis, shift in zip(axes, origins, strict=True):
+            shifts[axis] = shift
+        return np.expand_dims(window, tuple(n for n in range(ndim) if n not in axes)), shifts
+
+
+def filtering(
+    array: Any, output: Any, mode: Any, cval: Any, origin: Any = 0, axes: Any = None
+) -> Filtering:
+    """What a filter is called with; raises DTypeError for what is no array for kernels."""
+    return Filtering(array_of(array), output, mode, cval, origin, axes)
 
 
 def array_of(argument: Any) -> Array:
@@ -87,11 +143,6 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     if len(set(chosen)) != len(chosen):
         raise FilterError("axes must be unique")
     return chosen
-
-
-def axis_of(argument: Any, axis: int | str) -> tuple[int, ...]:
-    """One axis of an array, from 0 on."""
-    return axes_of((axis,), array_of(argument).ndim)
 
 
 def for_each_axis(value: Any, count: int) -> list[Any]:
@@ -179,23 +230,6 @@ def number(name: str, value: Any) -> float:
     if not math.isfinite(found):
         raise FilterError(f"{name} is {shown(value)}, which is not finite")
     return found
-
-
-def on_all_axes(
-    window: np.ndarray, origin: Any, axes: Sequence[int], ndim: int
-) -> tuple[np.ndarray, list[int]]:
-    """The window with the axes that it lacks, and an origin for each axis.
-
-    As in scipy, the window's axes are those of the array in the array's order, whatever the order
-    of `axes` is, which says whose the origins are; unless they are all axes.
-    """
-    origins = [whole_number("origin", shift) for shift in for_each_axis(origin, len(axes))]
-    if len(axes) == ndim:
-        return window, origins
-    shifts = [0] * ndim
-    for axis, shift in zip(axes, origins, strict=True):
-        shifts[axis] = shift
-    return np.expand_dims(window, tuple(axis for axis in range(ndim) if axis not in axes)), shifts
 
 
 def border_of(mode: Any, cval: Any, array: Array) -> Border:

@@ -38,10 +38,11 @@ from mdtensor.api.frontends.ndimage.derivatives import (
     sobel,
 )
 from mdtensor.api.frontends.ndimage.filter_arguments import (
-    axis_of,
     checked_size,
+    filtering,
     gaussian_row,
     row_of,
+    weights_of,
 )
 from mdtensor.api.frontends.ndimage.filters import extreme, gaussian, separable, weighted
 from mdtensor.api.frontends.ndimage.ranks import median_filter, percentile_filter, rank_filter
@@ -92,7 +93,8 @@ def correlate(
     >>> correlate([1.0, 2.0, 4.0, 8.0], [1, 0, -1], mode="nearest")
     array([-1., -3., -6., -4.])
     """
-    return weighted(input, weights, output, mode, cval, origin, axes, flipped=False)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return weighted(given, weights_of(weights), flipped=False)
 
 
 @recalled
@@ -107,7 +109,8 @@ def convolve(
     axes: Any = None,
 ) -> Array:
     """Convolution with weights; as scipy.ndimage.convolve."""
-    return weighted(input, weights, output, mode, cval, origin, axes, flipped=True)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return weighted(given, weights_of(weights), flipped=True)
 
 
 @recalled
@@ -122,7 +125,8 @@ def correlate1d(
 ) -> Array:
     """Correlation along one axis; as scipy.ndimage.correlate1d."""
     row = row_of(weights)
-    return weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=False)
+    given = filtering(input, output, mode, cval, origin, (axis,))
+    return weighted(given, row, flipped=False)
 
 
 @recalled
@@ -137,7 +141,8 @@ def convolve1d(
 ) -> Array:
     """Convolution along one axis; as scipy.ndimage.convolve1d."""
     row = row_of(weights)
-    return weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=True)
+    given = filtering(input, output, mode, cval, origin, (axis,))
+    return weighted(given, row, flipped=True)
 
 
 @recalled
@@ -154,7 +159,8 @@ def gaussian_filter(
     axes: Any = None,
 ) -> Array:
     """Smoothing, or with `order` derivatives of it; as scipy.ndimage.gaussian_filter."""
-    return gaussian(input, sigma, order, output, mode, cval, truncate, radius, axes)
+    given = filtering(input, output, mode, cval, axes=axes)
+    return gaussian(given, sigma, order, truncate, radius)
 
 
 @recalled
@@ -187,7 +193,7 @@ def uniform_filter(
     axes: Any = None,
 ) -> Array:
     """The mean of a box; as scipy.ndimage.uniform_filter."""
-    return separable("add", input, size, output, mode, cval, origin, axes)
+    return separable("add", filtering(input, output, mode, cval, origin, axes), size)
 
 
 @recalled
@@ -201,9 +207,8 @@ def uniform_filter1d(
     origin: int = 0,
 ) -> Array:
     """The mean of some elements along one axis; as scipy.ndimage.uniform_filter1d."""
-    return separable(
-        "add", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
-    )
+    checked = checked_size(size, origin)
+    return separable("add", filtering(input, output, mode, cval, origin, (axis,)), checked)
 
 
 @recalled
@@ -222,7 +227,8 @@ def minimum_filter(
 
     The result is NaN where the window has one.
     """
-    return extreme("min", input, size, footprint, output, mode, cval, origin, axes)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return extreme("min", given, size, footprint)
 
 
 @recalled
@@ -241,7 +247,8 @@ def maximum_filter(
 
     The result is NaN where the window has one.
     """
-    return extreme("max", input, size, footprint, output, mode, cval, origin, axes)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return extreme("max", given, size, footprint)
 
 
 @recalled
@@ -255,9 +262,8 @@ def minimum_filter1d(
     origin: int = 0,
 ) -> Array:
     """The smallest element along one axis; as scipy.ndimage.minimum_filter1d."""
-    return separable(
-        "min", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
-    )
+    checked = checked_size(size, origin)
+    return separable("min", filtering(input, output, mode, cval, origin, (axis,)), checked)
 
 
 @recalled
@@ -271,6 +277,5 @@ def maximum_filter1d(
     origin: int = 0,
 ) -> Array:
     """The largest element along one axis; as scipy.ndimage.maximum_filter1d."""
-    return separable(
-        "max", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
-    )
+    checked = checked_size(size, origin)
+    return separable("max", filtering(input, output, mode, cval, origin, (axis,)), checked)

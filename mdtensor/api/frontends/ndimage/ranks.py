@@ -11,22 +11,19 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.call_cache import in_full, recalled
+from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
-    array_of,
-    axes_of,
-    border_of,
+    Filtering,
     check_origin,
+    filtering,
     footprint_of,
     for_each_axis,
     number,
-    on_all_axes,
-    output_of,
     whole_number,
 )
-from mdtensor.api.frontends.ndimage.filters import check_order, extreme
-from mdtensor.errors import FilterError, warn
+from mdtensor.api.frontends.ndimage.filters import check_order, check_size, extreme
+from mdtensor.errors import FilterError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.stencils.md_hom_from_ranks import RankFilter, md_homs_from_ranks
@@ -58,10 +55,8 @@ def rank_filter(
     """
     wanted = whole_number("rank", rank)
 
-    def given(_: int) -> int:
-        return wanted
-
-    return _ranked(input, given, size, footprint, output, mode, cval, origin, axes)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return _ranked(given, lambda _: wanted, size, footprint)
 
 
 @recalled
@@ -83,7 +78,8 @@ def median_filter(
     >>> median_filter([1.0, 2.0, 50.0, 3.0, 4.0], size=3)
     array([1., 2., 3., 4., 4.])
     """
-    return _ranked(input, _middle, size, footprint, output, mode, cval, origin, axes)
+    given = filtering(input, output, mode, cval, origin, axes)
+    return _ranked(given, lambda count: count // 2, size, footprint)
 
 
 @recalled
@@ -115,35 +111,18 @@ def percentile_filter(
     def at_share(count: int) -> int:
         return count - 1 if share == 100 else int(count * share / 100.0)
 
-    return _ranked(input, at_share, size, footprint, output, mode, cval, origin, axes)
+    return _ranked(filtering(input, output, mode, cval, origin, axes), at_share, size, footprint)
 
 
-def _middle(count: int) -> int:
-    return count // 2
-
-
-def _ranked(
-    input: Any,
-    rank: Callable[[int], int],
-    size: Any,
-    footprint: Any,
-    output: Any,
-    mode: Any,
-    cval: Any,
-    origin: Any,
-    axes: Any,
-) -> Array:
+def _ranked(asked: Filtering, rank: Callable[[int], int], size: Any, footprint: Any) -> Array:
     """The element whose rank is `rank` of the number of elements in the window."""
-    array = array_of(input)
+    array = asked.array
     check_order(array)
-    if size is not None and footprint is not None:
-        in_full()
-        warn(UserWarning("ignoring size because footprint is set"))
-    chosen = axes_of(axes, array.ndim)
-    sizes = _sizes(size, footprint, len(chosen))
+    check_size(size, footprint)
+    sizes = _sizes(size, footprint, len(asked.chosen()))
     counted = None if footprint is None else footprint_of(footprint)
-    if counted is not None and counted.ndim != len(chosen):
-        raise FilterError(f"footprint.ndim ({counted.ndim}) must match len(axes) ({len(chosen)})")
+    if counted is not None:
+        asked.check_axes("footprint", counted)
     count = math.prod(sizes) if counted is None else int(counted.sum())
     wanted = rank(count)
     wanted += count if wanted < 0 else 0
@@ -153,26 +132,21 @@ def _ranked(
         )
     if wanted in (0, count - 1):
         combine = "min" if wanted == 0 else "max"
-        size = None if counted is not None else tuple(sizes)
-        return extreme(combine, array, size, counted, output, mode, cval, origin, axes)
+        return extreme(combine, asked, None if counted is not None else tuple(sizes), counted)
     if count > LARGEST_WINDOW:
         raise FilterError(
             f"a window of {count} elements is too large to sort",
             hint=f"at most {LARGEST_WINDOW}; scipy.ndimage has filters of larger windows",
         )
-    if not isinstance(mode, str):
-        raise FilterError(
-            "A sequence of modes is not supported by non-separable rank filters",
-            hint="one mode for all axes",
-        )
-    dtype, out = output_of(output, array, is_complex=False)
+    border = asked.border(" by non-separable rank filters", hint="one mode for all axes")
+    dtype, out = asked.result()
     counted = np.ones(sizes, bool) if counted is None else counted
-    window, shifts = on_all_axes(counted, origin, chosen, array.ndim)
+    window, shifts = asked.on_all_axes(counted)
     for extent, shift in zip(window.shape, shifts, strict=True):
         check_origin(extent, shift)
     starts = [-(extent // 2) - shift for extent, shift in zip(window.shape, shifts, strict=True)]
     places = tuple([tuple(map(int, place)) for place in np.argwhere(window) + starts])
-    given = RankFilter(places, wanted, border_of(mode, cval, array))
+    given = RankFilter(places, wanted, border)
 
     def build(specs: tuple[TensorSpec, ...]) -> Program:
         result = TensorSpec.of(specs[0].shape, dtype)

@@ -14,8 +14,8 @@ from mdtensor.api.engine.stored_schedules import with_schedules
 from mdtensor.api.tuning.favourites import favourites
 from mdtensor.api.tuning.online.call_check import read_bytes
 from mdtensor.api.tuning.online.call_trial import MOST_EXPECTED, Candidate
-from mdtensor.api.tuning.online.online_search import Done
 from mdtensor.api.tuning.online.space_explorer import Known, SpaceExplorer
+from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key

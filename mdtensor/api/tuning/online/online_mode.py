@@ -45,11 +45,6 @@ def watched(share: float, engine: Engine, chosen: Chosen) -> Chosen:
     return replace(chosen, program=WatchedProgram(chosen.program, watch, share))
 
 
-def search_of(engine: Engine, problem: Problem) -> OnlineSearch | None:
-    """The search of a problem, where its calls were watched."""
-    return _searches.get((engine, problem))
-
-
 def _shared_by(engine: Engine) -> tuple[Costs, SpaceExplorer]:
     found = _shared.get(engine)
     if found is None:

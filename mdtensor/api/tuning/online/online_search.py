@@ -12,10 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
+from mdtensor.api.tuning.online.background_workshop import BackgroundWorkshop
+from mdtensor.api.tuning.online.call_check import CallCheck
 from mdtensor.api.tuning.online.call_trial import Candidate, Trial
-from mdtensor.api.tuning.online.time_account import Account
+from mdtensor.api.tuning.online.time_account import Account, Done
 from mdtensor.backends.protocol import Program
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import MdtensorError
@@ -52,74 +54,6 @@ class Trusted:
         return source.text == self.source.text
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What work elsewhere came to: the seconds that it took, and its result."""
-
-    seconds: float
-    result: Any
-
-
-class Workshop(Protocol):
-    """What is done beside the calls: proposing, compiling and keeping, each with its seconds.
-
-    `usual_seconds` are what a piece of work should take at most.
-    """
-
-    def usual_seconds(self, work: str) -> float:
-        """The seconds that one of the methods below should take: "go on" for `go_on`."""
-        ...
-
-    def propose(self, trusted: Schedule, told: Callable[[Done], None]) -> None:
-        """Tells candidates, the best first, as pairs of expected times and schedules; or None."""
-        ...
-
-    def compile(self, expected: float, schedule: Schedule, told: Callable[[Done], None]) -> None:
-        """Tells the Candidate; None where it cannot be compiled."""
-        ...
-
-    @property
-    def can_explore(self) -> bool:
-        """Whether there can be a process that searches the space of all schedules."""
-        ...
-
-    def may_explore(self) -> bool:
-        """Whether the space may be searched now; False while another computation's is."""
-        ...
-
-    def explore(
-        self, known: Sequence[tuple[Schedule, float | None]], told: Callable[[Done], None]
-    ) -> None:
-        """Tells the first candidate of the space; None where there is none."""
-        ...
-
-    def go_on(self, seconds: float | None, told: Callable[[Done], None]) -> None:
-        """Tells the next candidate, by what the last one cost; None once the search is over."""
-        ...
-
-    def end(self) -> None:
-        """Ends what was begun for this computation."""
-        ...
-
-    def keep(
-        self, winner: Candidate, seconds: float, trials: int, told: Callable[[Done], None]
-    ) -> None:
-        """Keeps a winner, for later calls and processes."""
-        ...
-
-
-class Check(Protocol):
-    """What runs and checks candidates on the arrays of a launch; see `CallCheck`."""
-
-    def run(self, candidate: Launch, arrays: Sequence[Array], /) -> None:
-        """Runs a candidate into memory of its own."""
-        ...
-
-    def wrong(self, trusted: Launch, candidate: Launch, arrays: Sequence[Array], /) -> str:
-        """What is wrong with a candidate, or an empty string."""
-        ...
-
-
 class OnlineSearch:
     """Tries candidates in the calls of one computation. Safe for threads and forks.
 
@@ -129,8 +63,8 @@ class OnlineSearch:
 
     def __init__(
         self,
-        workshop: Workshop,
-        checks: Callable[[], Check],
+        workshop: BackgroundWorkshop,
+        checks: Callable[[], CallCheck],
         check_seconds: float,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -150,7 +84,7 @@ class OnlineSearch:
         self._trusted: Trusted | None = None
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._was_plain = False
-        self._check: Check | None = None
+        self._check: CallCheck | None = None
         self._trial: Trial | None = None
         # What is to be kept, with its seconds.
         self._winner: tuple[Candidate, float] | None = None

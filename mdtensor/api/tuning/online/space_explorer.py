@@ -15,7 +15,7 @@ from mdtensor.api.engine.compiler_process import may_start
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning.online.call_trial import Candidate
-from mdtensor.api.tuning.online.online_search import Done
+from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.autotune.worker.worker import Worker
 from mdtensor.errors import CompileError, TuningError
 from mdtensor.lower.problem.problem import Problem

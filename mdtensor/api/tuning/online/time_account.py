@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from mdtensor.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What work elsewhere came to: the seconds that it took, and its result."""
+
+    seconds: float
+    result: Any
+
 
 class Account:
     """Seconds that calls earned by running, and seconds that a search took from them.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from mdtensor.api.engine.launch_counter import AroundProgram
 from mdtensor.api.tuning.online.online_search import OnlineSearch, Trusted
 from mdtensor.backends.protocol import Program
 
@@ -15,7 +16,7 @@ Launch = Callable[..., None]
 Watch = tuple[Trusted, OnlineSearch]
 
 
-class WatchedProgram:
+class WatchedProgram(AroundProgram):
     """A program whose launches are calls of an online search, which `watch` gives.
 
     It is asked for by launch number `first`, since that takes a look at the problem. The search
@@ -25,29 +26,17 @@ class WatchedProgram:
     def __init__(
         self, program: Program, watch: Callable[[], Watch | None], share: float, first: int = 1
     ) -> None:
-        self.program = program
+        super().__init__(program)
         self._ask, self._share, self._first = watch, share, first
         self._numbers = itertools.count(1)  # of which no two threads get the same one
         self._watch: Watch | None = None
 
-    def __call__(self, *arrays: Array) -> None:
-        """Runs the program."""
-        self._watching(self.program)(*arrays)
-
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
-        """The program for other sizes, which nobody watches."""
-        return self.program.bound(sizes, inline)
-
-    def launcher(self) -> Launch:
-        """A launcher of the program that is watched."""
-        return self._watching(self.program.launcher())
-
     def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
         """A beginner of the program; what goes on behind the caller's back is not watched."""
         launch, wait = self.program.beginner(behind=behind)
-        return (launch, wait) if wait is not None else (self._watching(launch), None)
+        return (launch, wait) if wait is not None else (self._around(launch), None)
 
-    def _watching(self, launch: Launch) -> Launch:
+    def _around(self, launch: Launch) -> Launch:
         share = self._share
 
         def watched(*arrays: Array) -> None:

@@ -80,7 +80,7 @@ def test_errors() -> None:
         mdt.max_pool(x, 5)
     with pytest.raises(ShapeError, match="windows of 2 elements would lie in 2 of padding"):
         mdt.avg_pool(x, 2, padding=2)
-    with pytest.raises(ShapeError, match=r"stride is \(1,\)"):
+    with pytest.raises(ShapeError, match="stride has 1 values for 2 axes"):
         mdt.max_pool(x, 2, stride=(1,))
     with pytest.raises(ShapeError, match="window is 0"):
         mdt.max_pool(x, 0)

@@ -20,11 +20,6 @@ def test_options_are_equal_where_callers_mean_the_same() -> None:
     assert hash(Options.of("f4")) == hash(Options.of(np.dtype("f4")))
 
 
-def test_options_in_order_are_those_that_they_were_made_of() -> None:
-    said = Options.of("f4", "F", "unsafe", "greedy", "f8", "tf32")
-    assert Options.of(*said.in_order) == said
-
-
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [

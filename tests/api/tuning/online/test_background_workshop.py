@@ -14,8 +14,8 @@ from mdtensor.api.engine import registry
 from mdtensor.api.tuning.online import background_workshop
 from mdtensor.api.tuning.online.background_workshop import BackgroundWorkshop, Costs
 from mdtensor.api.tuning.online.call_trial import Candidate
-from mdtensor.api.tuning.online.online_search import Done
 from mdtensor.api.tuning.online.space_explorer import SpaceExplorer
+from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.errors import CompileError
 from mdtensor.lower.schedule.default_schedule import plain
 

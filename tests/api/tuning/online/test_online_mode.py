@@ -176,7 +176,7 @@ def test_what_is_better_is_kept_and_taken(monkeypatch: pytest.MonkeyPatch) -> No
         (search,) = until_over(lambda: mdt.einsum("ij,jk->ik", a, b), wanted)
         engine, choice = choice_of("ij,jk->ik", a, b)
         assert choice.origin == "tuned"
-        assert online_mode.search_of(engine, choice.problem) is search
+        assert online_mode._searches[engine, choice.problem] is search
     row = engine.store.winner(problem_key(choice.problem), engine.environment)
     assert row is not None
     assert row.schedule == choice.schedule.to_json()

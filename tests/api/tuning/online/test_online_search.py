@@ -13,7 +13,8 @@ import pytest
 
 from mdtensor.api.tuning.online import online_search
 from mdtensor.api.tuning.online.call_trial import TURNS, Candidate
-from mdtensor.api.tuning.online.online_search import Done, OnlineSearch, Trusted
+from mdtensor.api.tuning.online.online_search import OnlineSearch, Trusted
+from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.schedule.schedule import Schedule

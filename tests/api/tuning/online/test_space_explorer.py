@@ -16,8 +16,8 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import compiler_process, registry
 from mdtensor.api.tuning.online import explorer_worker, space_explorer
-from mdtensor.api.tuning.online.online_search import Done
 from mdtensor.api.tuning.online.space_explorer import SpaceExplorer
+from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 

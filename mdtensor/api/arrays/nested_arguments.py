@@ -1,0 +1,28 @@
+"""Arguments of calls, and what lies in tuples and lists among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+_DEEPEST = 2  # levels of tuples and lists that are looked into; they may hold themselves
+
+
+def mapped(function: Callable[[Any], Any], argument: Any, depth: int = _DEEPEST) -> Any:
+    """What a function makes of an argument, also of those in tuples and lists.
+
+    >>> mapped(abs, (-1, [-2, 3]))
+    (1, [2, 3])
+    """
+    if depth and type(argument) in (tuple, list):
+        several = cast("Sequence[Any]", argument)
+        return type(argument)([mapped(function, each, depth - 1) for each in several])
+    return function(argument)
+
+
+def mapped_call(
+    function: Callable[[Any], Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """What `mapped` makes of all arguments of a call, by position and by name."""
+    named = {name: mapped(function, option) for name, option in options.items()}
+    return [mapped(function, argument) for argument in args], named

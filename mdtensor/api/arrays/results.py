@@ -1,0 +1,44 @@
+"""Results of calls: the caller's arrays for them, values to begin with, what is returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import read_only
+from mdtensor.errors import DTypeError, ShapeError, count_of
+from mdtensor.specs import TensorSpec
+
+
+def check_out(
+    targets: Sequence[Any], due: Sequence[TensorSpec], casting: Any = "same_kind"
+) -> None:
+    """Raises ShapeError or DTypeError where arrays do not take the results that are due.
+
+    `casting` says which types take which, as NumPy's words do.
+    """
+    if len(targets) != len(due):
+        given = count_of(len(targets), "array", "arrays")
+        raise ShapeError(f"{given} in out for {count_of(len(due), 'result', 'results')}")
+    for target, spec in zip(targets, due, strict=True):
+        if tuple(target.shape) != spec.shape:
+            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
+        if not np.can_cast(spec.dtype, target.dtype, casting):
+            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
+        if isinstance(target, np.ndarray) and not target.flags.writeable:
+            raise read_only("out")
+
+
+def begin_with(fills: Sequence[float | None], results: Sequence[Any]) -> None:
+    """Fills results with the values that they have before the first step, where there are any."""
+    for fill, result in zip(fills, results, strict=False):
+        if fill is not None:
+            result[...] = fill
+
+
+def as_returned(results: Sequence[Any]) -> Any:
+    """What a call returns: one result, or a tuple; NumPy's scalars for those without axes."""
+    several = tuple([r[()] if type(r) is np.ndarray and not r.ndim else r for r in results])
+    return several[0] if len(several) == 1 else several

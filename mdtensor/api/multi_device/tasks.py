@@ -1,0 +1,117 @@
+"""Tasks: what devices do at once, and the boxes of arrays that they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from mdtensor.api.multi_device.shares import Shares
+from mdtensor.dataclass import dataclass
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.parts import Box
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A box of the array of a slot."""
+
+    slot: int
+    box: Box
+
+    @property
+    def key(self) -> Hashable:
+        """The same for the same elements; slices have no hash."""
+        return self.slot, tuple((axis.start, axis.stop, axis.step) for axis in self.box)
+
+    def section(self, inside: Box) -> View:
+        """A box of this one."""
+        pairs = zip(self.box, inside, strict=True)
+        return View(self.slot, tuple(_within(axis, part) for axis, part in pairs))
+
+    def led(self, lead: int) -> View:
+        """The same box with so many elements more before it, along the last axis."""
+        if not lead:
+            return self
+        last = self.box[-1]
+        return View(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
+
+    def overlaps(self, other: View) -> bool:
+        """Whether both may have an element in common."""
+        pairs = zip(self.box, other.box, strict=True)
+        return self.slot == other.slot and all(
+            a.start < b.stop and b.start < a.stop for a, b in pairs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one device does at once: an `md_hom` on arrays as they lie, and numbers behind these.
+
+    One that `updates` leaves some elements of what it writes as they are. It comes `after` some
+    others, by their numbers. Its kernel's arrays begin so many elements before what it reads and
+    writes as `leads` says, so that they are aligned.
+    """
+
+    step: int
+    device: int
+    md_hom: MDHom
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    begins: tuple[int, ...]
+    updates: bool
+    after: tuple[int, ...]
+    leads: tuple[int, ...]
+
+    def waits_for(self, other: Task) -> bool:
+        """Whether it must wait for one that was noted before it."""
+        pairs: list[tuple[Sequence[View], Sequence[View]]] = [(self.reads, other.writes)]
+        if self.step != other.step:  # the parts of a step write apart
+            pairs += [(self.writes, other.reads), (self.writes, other.writes)]
+        return any(a.overlaps(b) for mine, theirs in pairs for a in mine for b in theirs)
+
+    @property
+    def read_with_leads(self) -> Iterator[tuple[View, int]]:
+        """What it reads, with the leads."""
+        return zip(self.reads, self.leads, strict=False)
+
+    @property
+    def written_with_leads(self) -> Iterator[tuple[View, int]]:
+        """What it writes, with the leads."""
+        return zip(self.writes, self.leads[len(self.reads) :], strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """A computation on several devices: the shares of its steps, and tasks in order.
+
+    `specs` are the arrays of all slots, and `names` what they are: so many `operands` and
+    `results`, each shard by itself, then temporaries and partial results. `places` are the numbers
+    of the devices whose memory has them; where devices share memory, all are None.
+    """
+
+    operands: int
+    results: int
+    shares: tuple[Shares, ...]
+    tasks: tuple[Task, ...]
+    specs: tuple[TensorSpec, ...]
+    places: tuple[int | None, ...]
+    names: tuple[str, ...]
+
+    def is_there(self, view: View, device: int) -> bool:
+        """Whether a device reads and writes an array where it lies."""
+        return self.places[view.slot] in (None, device)
+
+
+def spec_of_view(specs: Sequence[TensorSpec], view: View) -> TensorSpec:
+    """The spec of a box of an array."""
+    whole = specs[view.slot]
+    shape = [len(range(axis.start, axis.stop, axis.step)) for axis in view.box]
+    strides = [stride * axis.step for stride, axis in zip(whole.strides, view.box, strict=True)]
+    return TensorSpec.of(shape, whole.dtype, strides)
+
+
+def _within(axis: slice, part: slice) -> slice:
+    start = axis.start + part.start * axis.step
+    count = len(range(part.start, part.stop, part.step))
+    step = axis.step * part.step
+    return slice(start, start + (count - 1) * step + 1, step)
