@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -91,8 +90,6 @@ def test_wrong_arguments() -> None:
         matvec(M)
     with pytest.raises(TypeError, match=r"takes 3 arguments, or 2 without its outputs, not 4"):
         matvec(Y, M, X, X)
-    with pytest.raises(DTypeError, match=re.escape("v holds float32, but was declared as Buffer")):
-        matvec(M, X.astype("f4"))
 
 
 def test_declared_sizes_are_checked() -> None:
@@ -264,11 +261,6 @@ def carried(x):
         x[i] = x[i - 1] + 1
 
 
-def out_of_reach(x, y):
-    for i in range(len(x)):
-        y[i] = x[i + 1]
-
-
 def below_zero(x, y):
     for i in range(len(x)):
         y[i] = x[i - 1]
@@ -290,12 +282,6 @@ def unknown_construct(x):
 def scattered(x, h):
     for i in range(len(x)):
         h[x[i]] = i
-
-
-def no_operator(M, w):
-    for i in range(len(w)):
-        for k in range(M.shape[1]):
-            w[i] = M[i, k]
 
 
 def not_injective(M, w):
@@ -353,11 +339,6 @@ def rounded_sum(x, n):
         n[0] += x[i]
 
 
-def whole_array(x, y):
-    for i in range(len(x)):
-        y[i] = x + 1
-
-
 def slices(x, y):
     for i in range(len(x)):
         y[i] = x[:i]
@@ -371,11 +352,6 @@ def over_elements(x, y):
 WRONG = [
     (carried, (np.ones(5000),), "loop 'i' reads an element of x that an earlier iteration writes"),
     (
-        out_of_reach,
-        (X, Y),
-        "index i+1 of x is out of reach: it runs from 1 to 6, but axis 0 has extent 6",
-    ),
-    (
         below_zero,
         (X, Y),
         "index i-1 of x is out of reach: it runs from -1 to 4, but axis 0 has extent 6",
@@ -386,11 +362,6 @@ WRONG = [
         scattered,
         (np.zeros(5000, int), Y),
         "iterations of loop 'i' may write the same element of h, and the last would win",
-    ),
-    (
-        no_operator,
-        (M, Y),
-        "every iteration of loop 'k' writes the same element of w, and the last would win",
     ),
     (not_injective, (M, Y), "several iterations of loop 'i' write one element of w"),
     (unknown_bound, (X, COUNTS), "a bound of a loop is no integer"),
@@ -416,7 +387,6 @@ WRONG = [
         (X, COUNTS),
         "n holds integers, so every step of the reduction would round",
     ),
-    (whole_array, (X, Y), "x: float64[6] is used as a whole: operation 'add'"),
     (slices, (X, Y), "x is indexed by a slice"),
     (over_elements, (X, Y), "a loop goes over the elements of an array"),
 ]
@@ -464,11 +434,6 @@ def reads_an_output(y, x):
         y[i] = y[i] + x[i]
 
 
-def one_loop(y, x):
-    for i in range(6):
-        y[i] = x[i]
-
-
 def two_loops(y, x):
     for i in range(6):
         for k in range(6):
@@ -514,7 +479,6 @@ def triangle(y, x):
 WRONG_NESTS = [
     (writes_an_input, (cc,), "x is an input, but it is written"),
     (reads_an_output, (cc,), "output y is read before it is written"),
-    (one_loop, (cc, pw(add)), "combine_ops names 2 operators, but 1 loop is nested"),
     (two_loops, (cc,), "combine_ops names 1 operator, but more loops are nested"),
     (
         two_loops,
