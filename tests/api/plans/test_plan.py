@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import registry
 from mdtensor.errors import ShapeError
+from tests.hurried import at_once
 
 
 def operands(m: int = 7, k: int = 9, n: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +112,6 @@ def test_several_steps() -> None:
 def test_threads_share_a_plan() -> None:
     a, b = operands(40, 50, 60)
     plan = mdt.compile("ij,jk->ik", a, b)
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         mine, other = operands(40, 50, 60, seed)
@@ -119,15 +119,9 @@ def test_threads_share_a_plan() -> None:
         for _ in range(200):
             out[:] = 0
             plan(mine, other, out=out)
-            if not np.allclose(out, expected, rtol=1e-4):
-                wrong.append(seed)
+            np.testing.assert_allclose(out, expected, rtol=1e-4)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*(partial(work, seed) for seed in range(6)))
 
 
 def test_calls_on_a_known_structure_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import json
 import re
 import sqlite3
 import stat
-import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -19,6 +19,7 @@ from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 from mdtensor.paths import cache_directory
 from tests import children
+from tests.hurried import at_once
 
 PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
 
@@ -324,11 +325,7 @@ def test_threads_share_a_store(store):
             store.record_trial(PROBLEM, f"cpu-{thread}", {"tile": tile}, Trial("ok", 1e-6))
             store.winner(PROBLEM, HERE)
 
-    threads = [threading.Thread(target=record, args=(each,)) for each in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(record, each) for each in range(4)))
     assert [entry.trials for entry in store.ls()] == [20] * 4
 
 
