@@ -51,34 +51,6 @@ def test_candidates_are_compiled_apart_and_timed(measurer: Measurer, problem: Pr
     assert all(times is not None and min(times) > 0 for times in measurer.by_turns(best))
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("compiler", "status", "words"),
-    [
-        ("open_hanging", "timeout", "did not reply in time"),
-        ("open_crashing", "crashed", "SIGSEGV"),
-        ("open_refusing", "compile_error", "LLVM refused machine code"),
-    ],
-)
-def test_compilers_that_fail_cost_their_candidate_only(
-    monkeypatch: pytest.MonkeyPatch,
-    engine: Engine,
-    problem: Problem,
-    compiler: str,
-    status: str,
-    words: str,
-) -> None:
-    monkeypatch.setattr(measurers, "COMPILER", f"tests.api.faulty_compiler:{compiler}")
-    seconds = 0.5 if status == "timeout" else 60.0
-    monkeypatch.setattr(measurers, "COMPILE_SECONDS", {"cpu": seconds})
-    monkeypatch.setattr(measurers, "core_count", lambda: 2)
-    with Measurer(engine, "llvm") as made:
-        made.begin(problem)
-        trial = made.trial(plain(problem), None)
-    assert trial.status == status
-    assert words in trial.detail
-
-
 def test_what_another_process_compiles_is_loaded_and_right(
     engine: Engine, problem: Problem
 ) -> None:
