@@ -19,13 +19,6 @@ from tests.hurried import at_once
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
 def compare(result: Any, text: str, arrays: list[np.ndarray]) -> None:
     """Equal to NumPy in wide types, up to the rounding of the result's type."""
     got = result.get()

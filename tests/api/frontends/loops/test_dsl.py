@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.directive import Buffer, add, cc, f_mul, fp32, fp64, int64, mdh, ps, pw
+from mdtensor.directive import Buffer, add, cc, f_mul, fp32, fp64, int64, mdh, pw
 from mdtensor.errors import TranslationError
 
 pytestmark = pytest.mark.usefixtures("by_reference")
@@ -89,18 +89,6 @@ def test_gathers() -> None:
         )
 
     np.testing.assert_allclose(gathered(np.array([4, 0, -1]), M), M[[4, 0, -1]].sum(axis=1))
-
-
-def test_scans_and_max() -> None:
-    @mdh()
-    def mbbs():
-        return (
-            mdt.out_view[fp64](y=[lambda i, j: i]),
-            mdt.md_hom[5, 6](lambda x: x, (ps(add), pw(max))),
-            mdt.inp_view[fp64](x=[lambda i, j: (i, j)]),
-        )
-
-    np.testing.assert_allclose(mbbs(M), np.cumsum(M.max(axis=1)))
 
 
 def _program(**changed):
