@@ -220,15 +220,6 @@ def gather_at_floats():
     return mdt.einsum("@1, i -> i", X, np.ones(3))
 
 
-@wrong
-def unknown_semiring():
-    """
-    TranslationError: unknown semiring 'plus_min'
-      hint: one of min_plus, max_plus, max_times, logsumexp, bool, or f=… and combine=…
-    """
-    return mdt.einsum("ij,jk->ik", M, M, semiring="plus_min")
-
-
 # --- operators and functions ------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from mdtensor.errors import (
     TranslationError,
 )
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
-from mdtensor.translate.operators.combination import cc, ps, pw
+from mdtensor.translate.operators.combination import ps
 from mdtensor.translate.operators.combine_operators import operator
 from tests.api.executors import executions
 from tests.cases import close, values
@@ -139,21 +139,7 @@ def test_the_position_among_one_element_is_0() -> None:
         assert (found.shape, found.dtype, found.any()) == ((3, 1), np.int64, False)
 
 
-def test_nan_wins_in_min_and_max() -> None:
-    a = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]])
-    for name in ("min", "max"):
-        close(reduce("ij->i", a, combine=name), getattr(np, name)(a, axis=1))
-
-
 # ---- functions
-
-
-def test_histogram() -> None:
-    elements = RNG.integers(0, 8, 1001)
-    bins = np.arange(8)
-    counted = reduce("e,b->b", elements, bins, f=lambda e, b: 1 if e == b else 0)
-    close(counted, np.bincount(elements, minlength=8))
-    close(reduce("e,b->b", elements, bins, f=lambda e, b: e == b), counted)
 
 
 def test_a_general_histogram() -> None:
@@ -232,46 +218,7 @@ def test_values_of_indices() -> None:
 # ---- several operators
 
 
-def test_mbbs() -> None:
-    """Maximum bottom box sums: prefix sums of the sums of rows (002, Figure 20, subfigure 8)."""
-    a = values(RNG, (31, 17), "float64")
-    sums = reduce("ij->i", a, combine={"j": "add", "i": ps("add")})
-    close(sums, np.cumsum(a.sum(axis=1)), 31 * 17)
-    assert reduce("i->", sums, combine="max") == sums.max()
-
-
-def test_different_operators_on_different_dims() -> None:
-    a = values(RNG, (11, 13, 7), "float64")
-    close(reduce("ijk->j", a, combine={"k": "add", "i": "max"}), a.sum(axis=2).max(axis=0), 13)
-    close(reduce("ijk->j", a, combine={"i": "max", "k": "add"}), a.max(axis=0).sum(axis=1), 13)
-    close(reduce("ijk->j", a, combine={"i": "add", "k": pw("max")}), a.sum(axis=0).max(axis=1), 13)
-    close(
-        reduce("ijk->ij", a, combine={"k": "min", "j": cc, "i": ps("max")}),
-        np.maximum.accumulate(a.min(axis=2), axis=0),
-    )
-    close(
-        reduce("ijk->ij", a, combine={"i": ps("max"), "k": "min"}),
-        np.maximum.accumulate(a, axis=0).min(axis=2),
-    )
-
-
 # ---- sums as indices, gathers
-
-
-def test_windows() -> None:
-    a = values(RNG, (20, 21), "float32")
-    window = np.lib.stride_tricks.sliding_window_view(a, (3, 4))
-    pooled = reduce("h+r w+s -> h w", a, combine="max", extents={"r": 3, "s": 4})
-    close(pooled, window.max(axis=(2, 3)))
-    strided = reduce("3h+r 4w+s -> h w", a, combine="min", extents={"r": 3, "s": 4})
-    close(strided, window[::3, ::4].min(axis=(2, 3)))
-
-
-def test_gathers() -> None:
-    table, index = values(RNG, (9, 4), "float64"), np.array([[3, -1, 0], [8, 100, -100]])
-    inside = table[np.clip(np.where(index < 0, index + 9, index), 0, 8)]
-    close(reduce("@1 d, b k -> b d", table, index, combine="max"), inside.max(axis=1))
-    close(reduce("@1 d, b k -> b d", table, index, f=lambda x: x * x), (inside**2).sum(axis=1))
 
 
 # ---- types

@@ -89,12 +89,6 @@ def test_a_winner_needs_its_time(store, seconds):
         store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=seconds)
 
 
-def test_no_winner_at_first(store):
-    assert store.winner(PROBLEM, HERE) is None
-    assert store.hints(PROBLEM) == []
-    assert store.ls() == []
-
-
 @pytest.mark.parametrize(
     ("seconds", "trials", "replaces"),
     [(1e-6, 1, True), (3e-6, 99, False), (3e-6, 100, True), (2e-6, 100, True), (2e-6, 5, False)],
@@ -138,12 +132,6 @@ def test_prune_removes_what_matches_everything_given(store):
     assert store.ls() == []
     with pytest.raises(StoreError, match="prune what"):
         store.prune()
-
-
-def test_prune_everything(store):
-    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    assert store.prune(everything=True) == 1
-    assert store.trials(PROBLEM, HERE) == []
 
 
 def test_export_and_import_keep_every_row_once(store, tmp_path):
@@ -261,14 +249,6 @@ def test_schedules_have_one_text():
     for bad in ({"a": {1}}, {"a": float("nan")}, "{", "7"):
         with pytest.raises(StoreError, match="a schedule must be JSON"):
             canonical_schedule(bad)
-
-
-def test_rows_survive_closing(tmp_path):
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        assert len(store.trials(PROBLEM, HERE)) == 1
-        assert store.trouble is None
 
 
 def test_the_place_follows_the_environment(monkeypatch, tmp_path):
