@@ -176,38 +176,6 @@ def test_a_double_reduction() -> None:
     close(largest, x.max())
 
 
-def test_mean_and_variance_by_a_tuple_operator() -> None:
-    x = values(RNG, (7, 101), "float64")
-
-    def chan(lhs: Any, rhs: Any) -> Any:
-        (n, mean, square), (m, other, square_of_other) = lhs, rhs
-        delta = other - mean
-        count = n + m
-        return count, mean + delta * m / count, square + square_of_other + delta**2 * n * m / count
-
-    count, mean, square = reduce("ij->i", x, f=lambda v: (1.0, v, 0.0), combine=chan)
-    close(count, np.full(7, 101.0))
-    close(mean, x.mean(axis=1))
-    close(square / count, x.var(axis=1))
-
-
-def test_an_operator_that_keeps_the_order() -> None:
-    """Products of 2×2 matrices; and the last of several elements."""
-    matrices = values(RNG, (40, 2, 2), "float64")
-
-    def product(lhs: Any, rhs: Any) -> Any:
-        a, b, c, d = lhs
-        e, f, g, h = rhs
-        return a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
-
-    columns = [matrices[:, i, j].copy() for i in range(2) for j in range(2)]
-    result = reduce("i,i,i,i->", *columns, f=lambda a, b, c, d: (a, b, c, d), combine=product)
-    close(np.array(result).reshape(2, 2), np.linalg.multi_dot(list(matrices)), 100)
-    x = np.arange(57)
-    assert reduce("i->", x, combine=lambda lhs, rhs: rhs) == 56
-    assert reduce("i->", x, combine=lambda lhs, rhs: lhs) == 0
-
-
 def test_values_of_indices() -> None:
     assert reduce("->", f=lambda *, i: i * i, extents={"i": 10}) == 285
     close(reduce("->i", f=lambda *, i: 2 * i, extents={"i": 4}), np.arange(0, 8, 2))

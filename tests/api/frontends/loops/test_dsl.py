@@ -51,23 +51,6 @@ def test_a_stencil_of_several_accesses() -> None:
         np.testing.assert_allclose(smooth(X), X[1:-1])
 
 
-def test_several_outputs_strides_and_conditions() -> None:
-    def split(a, b):
-        return (a, b) if a > b else (b, a)
-
-    @mdh()
-    def sorted_pairs():
-        return (
-            mdt.out_view[fp64, fp64](high=[lambda i: 2 * i], low=[lambda i: 2 - i]),
-            mdt.md_hom[3](split, (cc,)),
-            mdt.inp_view[fp64](x=[lambda i: 2 * i, lambda i: 2 * i + 1]),
-        )
-
-    high, low = sorted_pairs(X[::-1])
-    np.testing.assert_array_equal(high, [5, 0, 3, 0, 1])
-    np.testing.assert_array_equal(low, [0, 2, 4])
-
-
 def test_gathers() -> None:
     @mdh()
     def rows():

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import mdtensor as mdt
 from mdtensor.api.calls import program_calls
 from mdtensor.directive import (
     Buffer,
@@ -146,21 +145,6 @@ def test_numbers_share_a_kernel_and_keep_their_types() -> None:
     programs = [key[2] for key in program_calls._table if key[:2] == ("mdh", scaled.key)]
     assert len(programs) == 4
     assert scaled.steps(2.0, np.ones(4, "f4"))[0].outputs[0].spec.dtype == np.float32
-
-
-def test_what_a_function_returns() -> None:
-    @mdt.mdh
-    def centred(x):
-        n = len(x)
-        centre = np.zeros(n, x.dtype)
-        mean = 0.0
-        for i in range(n):
-            mean += x[i]
-        for i in range(n):
-            centre[i] = x[i] - mean / n
-        return centre
-
-    np.testing.assert_allclose(centred(X), X - X.mean())
 
 
 def test_outputs_without_operators() -> None:
