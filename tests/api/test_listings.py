@@ -1,8 +1,8 @@
 """The listings of the papers, run as they are printed but for imports.
 
-003, Listings 6, 8, 11 and 12; 002, Listings 42 and 45. Where a listing has an ellipsis, the loops
-or buffers that it stands for are written out. Of Listings 9, 10 and 13, tests/figure_20.py has the
-loops.
+003, Listings 6, 8 and 11 to 13; 002, Listings 42 and 45. Where a listing has an ellipsis, the
+loops or buffers that it stands for are written out. Of Listings 9 and 10, tests/figure_20.py has
+the loops.
 """
 
 # The listings are kept as they are printed.
@@ -32,6 +32,7 @@ from mdtensor.directive import (
     mdh,
     out,
     out_view,
+    ps,
     pw,
     pw_custom_func,
 )
@@ -156,6 +157,17 @@ def listing_12(T:BasicType,N:int,P:int,Q:int,K:int,
 
 
 
+def listing_13( T:BasicType, I:int,J:int ):
+    @mdh( out( Out = Buffer[T] ) ,
+          inp( Inp = Buffer[T] ) ,
+          combine_ops( ps(add), pw(add) ) )
+    def mdh_mbbs__T_I_J( O, I ):
+       for i in range(I):
+           for j in range(J):
+               O[i] = I[i,j]
+    return mdh_mbbs__T_I_J
+
+
 def listing_42( T: ScalarType, I: int, K: int ):
     @mdh(outputs = {'w':Buffer[ T,[I] ]},
         inputs = {'M':Buffer[ T,[I,K] ], 'v':Buffer[ T,[K] ]} )
@@ -229,6 +241,13 @@ def test_mcc() -> None:
             window = img[:, r : r + 2 * P : 2, s : s + 2 * Q : 2]
             expected += np.einsum("npqc,kc->npqk", window, flt[:, r, s])
     np.testing.assert_allclose(res, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_mbbs() -> None:
+    matrix = _random(5, 4)
+    np.testing.assert_allclose(
+        listing_13(fp32, 5, 4)(matrix), np.cumsum(matrix.sum(axis=1)), rtol=1e-5
+    )
 
 
 def test_prl() -> None:

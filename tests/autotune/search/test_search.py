@@ -307,6 +307,20 @@ def test_no_budget_measures_nothing():
     assert (outcome.trials, outcome.stopped, outcome.best) == ((), "budget", None)
 
 
+def test_an_interrupt_returns_what_was_measured():
+    seen = []
+
+    def measure(configuration):
+        if len(seen) == 7:
+            raise KeyboardInterrupt
+        return ok(1e-6)
+
+    outcome = search(small(), measure, budget_s=3600, on_trial=seen.append)
+    assert outcome.interrupted
+    assert list(outcome.trials) == seen
+    assert len(seen) == 7
+
+
 def test_an_empty_space_is_exhausted_at_once():
     def never(tile):
         return False
