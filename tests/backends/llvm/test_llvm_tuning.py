@@ -13,11 +13,10 @@ from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.llvm.llvm_device import open_device
 from mdtensor.backends.select import open_compiler
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.search.candidates import ranked
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def engine() -> Engine:
 
 @pytest.fixture
 def problem() -> Problem:
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", (TensorSpec.of((64, 64)),) * 2))
+    return einsum_problem("ij,jk->ik", (64, 64), (64, 64))
 
 
 @pytest.fixture
