@@ -13,7 +13,7 @@ from tests.api import fuzz
 from tests.api.fronts.drawing import Draw, Outcome, same_outcome, same_values
 from tests.workers import COMPILER, RIGHT, MismatchError
 
-COUNT = 2  # of each front end
+COUNT = 4  # of each front end
 
 
 @pytest.mark.process

@@ -297,12 +297,8 @@ def test_arrays_may_stand_beside_tensors() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "family",
-    ["opcheck", "samples", pytest.param("gradients", marks=pytest.mark.campaign)],
-)
-def test_the_checks_of_torch(family: str) -> None:
-    assert " 0 failed" in children.run("-m", "bench.torch_ops", "--quick", "--only", family).out
+def test_the_checks_of_torch() -> None:
+    assert "0 failed" in children.run("-m", "bench.torch_ops", "--quick").out
 
 
 def test_which_tensors_are_the_same_one_counts() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import mdtensor as mdt
 from mdtensor.errors import AxisError, DTypeError, ShapeError, TranslationError
-from tests.api.frontends.einsum.test_products import by_reference
+from tests.conftest import IN_ANY_TIME
 
 DTYPES = ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
 
@@ -35,7 +35,7 @@ def assert_same(result: Any, expected: Any, rtol: float = 0.0) -> None:
     np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol)
 
 
-@by_reference(60)
+@settings(max_examples=60, **IN_ANY_TIME)
 @given(operands(), st.sampled_from(("sum", "prod")), st.booleans())
 def test_sum_and_prod(given_: tuple[Any, Any], name: str, keepdims: bool) -> None:
     array, axis = given_
@@ -45,7 +45,7 @@ def test_sum_and_prod(given_: tuple[Any, Any], name: str, keepdims: bool) -> Non
     assert_same(getattr(mdt, name)(array, axis, keepdims=keepdims), expected, 1e-2)
 
 
-@by_reference(60)
+@settings(max_examples=60, **IN_ANY_TIME)
 @given(operands(1, DTYPES[:-2]), st.sampled_from(("max", "min")), st.booleans())
 def test_max_and_min(given_: tuple[Any, Any], name: str, keepdims: bool) -> None:
     array, axis = given_
@@ -53,7 +53,7 @@ def test_max_and_min(given_: tuple[Any, Any], name: str, keepdims: bool) -> None
     assert_same(getattr(mdt, name)(array, axis, keepdims=keepdims), expected)
 
 
-@by_reference(60)
+@settings(max_examples=60, **IN_ANY_TIME)
 @given(operands(1), st.sampled_from(("mean", "var", "std")), st.booleans())
 def test_mean_var_and_std(given_: tuple[Any, Any], name: str, keepdims: bool) -> None:
     array, axis = given_
@@ -68,7 +68,7 @@ def test_mean_var_and_std(given_: tuple[Any, Any], name: str, keepdims: bool) ->
     )
 
 
-@by_reference(60)
+@settings(max_examples=60, **IN_ANY_TIME)
 @given(operands(1, DTYPES[:-2]), st.sampled_from(("argmax", "argmin")), st.booleans())
 def test_argmax_and_argmin(given_: tuple[Any, Any], name: str, keepdims: bool) -> None:
     array, axis = given_

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import mdtensor as mdt
 from mdtensor.errors import DTypeError, ShapeError
+from tests.conftest import IN_ANY_TIME
 
 DTYPES = ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
 EXTENTS = st.sampled_from((0, 1, 2, 3, 5, 8, 17))
-
-
-def by_reference(count: int) -> Callable[[Any], Any]:
-    """So many examples of what calls are translated to; no kernel is compiled for them."""
-    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    bounds = settings(max_examples=count, deadline=None, suppress_health_check=checks)
-    return lambda test: pytest.mark.usefixtures("by_reference")(bounds(test))
 
 
 @st.composite
@@ -56,7 +49,7 @@ def matmuls(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return draw(arrays(left)), draw(arrays(right))
 
 
-@by_reference(100)
+@settings(max_examples=100, **IN_ANY_TIME)
 @given(matmuls())
 def test_matmul(operands: tuple[np.ndarray, np.ndarray]) -> None:
     assert_same(mdt.matmul(*operands), np.matmul(*operands))
@@ -73,7 +66,7 @@ def dots(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return draw(arrays(left)), draw(arrays(right)), draw(arrays(last))
 
 
-@by_reference(100)
+@settings(max_examples=100, **IN_ANY_TIME)
 @given(dots())
 def test_dot_and_inner(operands: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     a, b, last = operands
@@ -86,7 +79,7 @@ def test_dot_and_inner(operands: tuple[np.ndarray, np.ndarray, np.ndarray]) -> N
         assert_same(out, expected)
 
 
-@by_reference(50)
+@settings(max_examples=50, **IN_ANY_TIME)
 @given(shapes(3).flatmap(lambda shape: st.tuples(arrays(shape), arrays(shape))))
 def test_vdot(operands: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = operands
@@ -94,7 +87,7 @@ def test_vdot(operands: tuple[np.ndarray, np.ndarray]) -> None:
     assert_same(mdt.vdot(a, b.T.reshape(-1)), np.vdot(a, b.T.reshape(-1)))
 
 
-@by_reference(50)
+@settings(max_examples=50, **IN_ANY_TIME)
 @given(shapes(2).flatmap(arrays), shapes(2).flatmap(arrays))
 def test_outer(a: np.ndarray, b: np.ndarray) -> None:
     expected = np.outer(a, b)

@@ -21,7 +21,7 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower import fuzz
 from tests.lower.gpu.candidates.test_gpu_candidates import H200
 
-CASES = 10
+CASES = 20
 
 
 def einsum(text: str, *shapes: tuple[int, ...]) -> Problem:

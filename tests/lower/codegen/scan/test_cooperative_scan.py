@@ -69,7 +69,7 @@ def test_named_cases(name):
 
 def test_random_schedules():
     checked = 0
-    for number, name in enumerate(fuzz.names_of(16, ("gpu",), 50, kind=fuzz.MD_HOM)):
+    for number, name in enumerate(fuzz.names_of(16, ("gpu",), 90, kind=fuzz.MD_HOM)):
         case = fuzz.random_case(name)
         problems = case.problems()
         if len(problems) > 1 or problems[0].scanned < 0:
