@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import itertools
-import threading
+from functools import partial
 
 from mdtensor.bounded import Bounded, pairs_of
+from tests.hurried import at_once
 
 
 def test_the_oldest_quarter_leaves_a_full_table() -> None:
@@ -29,24 +30,15 @@ def test_a_table_of_one_entry() -> None:
 
 def test_threads_that_fill_and_empty_a_table() -> None:
     table = Bounded[tuple[int, int], int](64)
-    failed: list[BaseException] = []
 
     def fill(thread: int) -> None:
-        try:
-            for n in range(20_000):
-                table.keep((thread, n), n)
-                if n % 1000 == 0:
-                    table.clear()
-        except BaseException as error:
-            failed.append(error)
+        for n in range(20_000):
+            table.keep((thread, n), n)
+            if n % 1000 == 0:
+                table.clear()
 
-    threads = [threading.Thread(target=fill, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    assert len(table) <= 64 + len(threads)
+    at_once(*(partial(fill, thread) for thread in range(8)))
+    assert len(table) <= 64 + 8
 
 
 def test_entries_are_listed_while_collections_of_garbage_add_others() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,26 @@ from tests.api.executors import EXECUTORS, use_reference
 from tests.api.told_background import ToldBackground
 
 tiers.Background = ToldBackground  # of all engines of this process
+
+
+@pytest.fixture(scope="session")
+def cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of the test's own, with its store."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(folder))
+    registry.store.cache_clear()
+    registry.forget()
+    yield folder
+    registry.store().close()
+    registry.store.cache_clear()
+    registry.forget()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,9 @@ from mdtensor.api.calls.statistics import stats
 from mdtensor.api.engine import registry
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from tests.cases import CASES, DTYPES, Case, operands, tolerance
+from tests.hurried import at_once
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
 
 
 def compare(result: Any, text: str, arrays: list[np.ndarray]) -> None:
@@ -159,7 +153,6 @@ def test_captured_calls_run_when_what_captured_them_does(cupy: Any) -> None:
 def test_threads_and_streams_keep_their_launches_apart(cupy: Any) -> None:
     shapes, calls = ((16, 2048), (2048, 100)), 2 * WORTH_RECORDING
     plan = mdt.compile("ik,kj->ij", *(cupy.zeros(shape, "f4") for shape in shapes))
-    wrong: list[str] = []
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -175,15 +168,9 @@ def test_threads_and_streams_keep_their_launches_apart(cupy: Any) -> None:
                     stream.synchronize()
                     exact = [hosts[n][0] @ hosts[n][1]] * 2 + [hosts[n - 1][0] @ hosts[n - 1][1]]
                     pairs = zip(found, exact, strict=True)
-                    if not all(np.array_equal(a.get(), b) for a, b in pairs):
-                        wrong.append(f"thread {seed}, call {turn}")
+                    assert all(np.array_equal(a.get(), b) for a, b in pairs), (seed, turn)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    at_once(*(partial(work, seed) for seed in range(6)))
 
 
 def test_plans_that_became_graphs_take_any_arrays(cupy: Any) -> None:

@@ -21,13 +21,6 @@ LONG, WIDE = (RNG.integers(-9, 9, shape).astype("f4") for shape in ((16, 2048), 
 TEXT = "ij,jk->ik"
 
 
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
 @mdt.stencil(border="reflect")
 def mean(u: Any) -> Any:
     return 0.25 * u[-1] + 0.5 * u[0] + 0.25 * u[1]

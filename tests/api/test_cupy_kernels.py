@@ -19,13 +19,6 @@ pytestmark = pytest.mark.gpu
 Call = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
 def _numbers(*shape: int, dtype: str = "f4") -> np.ndarray:
     rng = np.random.default_rng(7)
     if dtype[0] in "iu":

@@ -103,8 +103,6 @@ def test_options(executed: str) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(SubscriptError, match="cannot be told from the shapes"):
-        einsum("h+r -> h", np.ones(5))
     with pytest.raises(ShapeError, match=r"^out has shape \(3,\) but the result \(4,\)$"):
         einsum("h+1 -> h", np.ones(5), out=np.empty(3))
     with pytest.raises(DTypeError, match="NumPy has no sums for indices"):

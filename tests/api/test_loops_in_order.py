@@ -288,16 +288,6 @@ def test_short_ones_agree_by_steps_in_order_too(
     agrees(function, arrays)
 
 
-def test_what_cannot_run_in_order_is_refused() -> None:
-    with pytest.raises(ProgramError) as error:
-        mdh(fibonacci_alone)(np.ones(5000))
-    assert error.value.message == "loop 'i' reads an element of x that an earlier iteration writes"
-    assert error.value.hint == (
-        "write to another array than x, or give it an axis for the loop; if the loop must run in"
-        " order, call the function once for each of its iterations"
-    )
-
-
 def test_long_loops_carry_no_variables() -> None:
     """They are refused before anything is made of their iterations."""
     s, x = np.ones((2, 3000))

@@ -108,21 +108,6 @@ def test_order_is_kept_in_both_directions() -> None:
     close(np.stack(scan("i,i->i", a, b, reverse=True, **options), axis=1), backward)
 
 
-def test_a_segmented_scan() -> None:
-    x, starts = values(RNG, (200,), "float64"), RNG.random(200) < 0.1
-    starts[0] = True
-
-    def segmented(lhs: Any, rhs: Any) -> Any:
-        return (rhs[0] if rhs[1] else lhs[0] + rhs[0]), lhs[1] | rhs[1]
-
-    sums, _ = scan(
-        "i,i->i", x, starts, f=lambda v, s: (v, s), combine=segmented, identity=(0.0, False)
-    )
-    ends = [*np.flatnonzero(starts)[1:], len(x)]
-    expected = [np.cumsum(x[s:e]) for s, e in zip(np.flatnonzero(starts), ends, strict=True)]
-    close(sums, np.concatenate(expected), 200)
-
-
 def test_the_place_of_the_largest_so_far() -> None:
     x = RNG.integers(0, 20, 100)
     expected = np.array([x[: n + 1].argmax() for n in range(100)])

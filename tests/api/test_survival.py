@@ -44,7 +44,6 @@ def test_what_processes_survive(campaign: str, tries: int, tmp_path: Path) -> No
     ("device", "work", "tries"),
     [
         ("llvm", "first call of a process", 2),
-        ("llvm", "search", 1),
         ("opencl", "gradient", 9),
         ("opencl", "first call", 9),
     ],

@@ -13,13 +13,6 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
-@pytest.fixture(scope="module")
 def torch() -> Any:
     import torch
 

@@ -25,13 +25,6 @@ from tests import children
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
 @pytest.fixture
 def own_store(cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store of this test's own."""

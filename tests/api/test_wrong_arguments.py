@@ -68,8 +68,6 @@ def copied_floats(y: Any, x: Any) -> None:
 
 
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: mdt.reduce(3, A), SubscriptError, "3 is no einsum string"),  # type: ignore[arg-type]
-    (lambda: mdt.scan(None, A), SubscriptError, "None is no einsum string"),  # type: ignore[arg-type]
     (lambda: mdt.reduce(A), SubscriptError, r"^an array \(2, 3\) of float64 is no einsum string\n"),  # type: ignore[arg-type]
     (lambda: mdt.scan([1, 2]), SubscriptError, r"hint: the string comes first, then the arrays"),  # type: ignore[arg-type]
     (
@@ -120,72 +118,31 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "^an int of 16610 bits is no size of md_hom\n",
     ),
     (
-        lambda: mdt.reduce("ij->i", A, f=lambda x: x.sum()),
-        TranslationError,
-        "^an element is a number, which has no 'sum' here\n",
-    ),
-    (
-        lambda: mdt.reduce("ij->i", A, f=lambda x: 2 * np.linalg.norm(x)),
-        TranslationError,
-        "^np.linalg.norm cannot be traced\n",
-    ),
-    (
-        lambda: mdt.conv(np.ones((1, 3, 8, 8)), np.ones((4, 3, 2, 2))),
-        ShapeError,
-        "hint: layout= says which axis is which: 'NHWC,KRSC->NPQK', 'NCHW,KCRS->NKPQ'",
-    ),
-    (
         lambda: mdt.reduce("ij->i", A, f=lambda x: (x, x), out=np.zeros(2)),
         ShapeError,
         "^1 array in out for 2 results$",
     ),
     (lambda: mdt.reduce("ij->i", A, f=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
     (lambda: mdt.reduce("ij->i", A, f="add"), TranslationError, "'add' is no function"),  # type: ignore[arg-type]
-    (lambda: mdt.reduce("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),
     (lambda: mdt.reduce("ij->i", A, dtype=object), DTypeError, "kernels compute with dtype object"),
     (lambda: mdt.reduce("ij->i", A, acc_dtype="O"), DTypeError, "compute with dtype object"),
     (lambda: mdt.scan("i->i", A[0], acc_dtype="g"), DTypeError, "compute with dtype float128"),
     (lambda: mdt.einsum("ij->i", A, acc_dtype="O"), DTypeError, "compute with dtype object"),
-    (lambda: mdt.einsum("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),
     (lambda: mdt.conv(IMG, FLT, dtype="O"), DTypeError, "compute with dtype object"),
     (lambda: mdt.conv(IMG, FLT, acc_dtype="S3"), DTypeError, "compute with dtype bytes24"),
     (lambda: mdt.conv(IMG, FLT, epilogue=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
-    (lambda: mdt.conv(IMG, FLT, layout=3), SubscriptError, "a layout names image, filter and"),  # type: ignore[arg-type]
     (
         lambda: mdt.reduce("ij->i", A, identity=5),
         TranslationError,
         r"operator 'add' has its own identity, not \(5,\)",
     ),
-    (
-        lambda: mdt.reduce("ij->i", A, combine=np.maximum, identity=5),
-        TranslationError,
-        "operator 'max' has its own identity",
-    ),
-    (
-        lambda: mdt.reduce("ij->i", A, extents={"i": 1.5}),  # type: ignore[dict-item]
-        SubscriptError,
-        "extents gives dim 'i' the extent 1.5",
-    ),
-    (
-        lambda: mdt.stencil(shifted, border="constant", cval="x"),  # type: ignore[arg-type]
-        DTypeError,
-        "the border's value is 'x', which is no number",
-    ),
-    (
-        lambda: mdt.stencil(shifted, border="constant", cval=np.ones(2)),  # type: ignore[arg-type]
-        DTypeError,
-        r"the border's value is an array \(2,\) of float64, which is no number",
-    ),
     (lambda: mdt.stencil(3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
     (lambda: mdt.stencil(shifted).steps(A, n="3"), DTypeError, "n is .*, not a whole number"),
     (lambda: mdt.stencil(shifted).steps(A, n=2.5), DTypeError, "n is .*, not a whole number"),
-    (lambda: mdt.spec((1.5,)), ShapeError, r"\(1.5,\) is no shape"),  # type: ignore[arg-type]
     (lambda: mdt.spec("ab"), ShapeError, "'ab' is no shape"),  # type: ignore[arg-type]
-    (lambda: mdt.spec(None), ShapeError, "None is no shape"),  # type: ignore[arg-type]
     (lambda: mdt.spec((-1,)), ShapeError, r"shape \(-1,\) has a negative extent"),
     (lambda: mdt.spec((1,), "foo"), DTypeError, "'foo' is no element type"),
     (lambda: mdt.spec((10**10, 10**10)), ShapeError, r"float32\[10000000000, .* than any memory"),
-    (lambda: mdt.reduce("h+r->h", A[0], extents=3), DTypeError, "extents is 3"),  # type: ignore[arg-type]
     (
         lambda: mdt.reduce("ij->i", A, combine=add, identity="x"),  # type: ignore[arg-type]
         TranslationError,
@@ -194,7 +151,6 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: mdt.operator(3), TranslationError, "3 is no operator"),  # type: ignore[arg-type]
     (lambda: mdt.md_hom[3](add, 3), TranslationError, "3 is no combine operator"),  # type: ignore[arg-type]
     (lambda: mdt.mdh(len), TranslationError, "<built-in function len> is no function of Python's"),
-    (lambda: mdt.mdh(int), TranslationError, "<class 'int'> is no function of Python's"),
     (lambda: copied(A[0].astype(object), A[1]), DTypeError, "no kernels compute with dtype object"),
     (lambda: mdt.device(3), DTypeError, "3 is no name of a device"),  # type: ignore[arg-type]
     (lambda: mdt.einsum("ij->i", A, out=3), DTypeError, "out is int, not an array\n  hint: numpy."),
@@ -204,11 +160,6 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "is neither an einsum string nor a function that can be planned",
     ),
     (
-        lambda: mdt.reduce("ij->i", A * 1j, combine="max"),
-        TranslationError,
-        "no order for operator 'max'\n  hint: combine their real parts or",
-    ),
-    (
         lambda: mdt.reduce("ij->i", A * 1j, combine="argmax"),
         TranslationError,
         "no order for operator 'argmax'\n  hint: combine their real parts or",
@@ -216,14 +167,8 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: list(mdt.md_hom), TypeError, "not iterable"),  # type: ignore[call-overload]
     (lambda: list(fp64), TypeError, "not iterable"),  # type: ignore[call-overload]
     (lambda: mdt.md_hom[2.5], DTypeError, "2.5 is no size of md_hom"),
-    (lambda: mdt.md_hom["a"], DTypeError, "'a' is no size of md_hom"),
     (lambda: mdt.md_hom[3, -1], ShapeError, "-1 is no size of md_hom"),
     (lambda: list(mdt.inp_view[float]), TypeError, "not iterable"),  # type: ignore[call-overload]
-    (
-        lambda: mdt.einsum("ij,jk->ik", A, "x"),
-        SubscriptError,
-        "operand 1 has 0 axes but 2 indices",
-    ),
     (
         lambda: mdt.einsum("i,i->", np.zeros(3, "M8[s]"), np.zeros(3, "M8[s]")),
         DTypeError,
@@ -273,11 +218,6 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: mdt.einsum("ij->i", A, out=FIXED),
-        ShapeError,
-        "out is read-only\n  hint: pass out.co",
-    ),
-    (
-        lambda: mdt.reduce("ij->i", A, out=FIXED),
         ShapeError,
         "out is read-only\n  hint: pass out.co",
     ),
@@ -525,11 +465,6 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.ndimage.gaussian_filter(A, 1.0, truncate=1e12),
         FilterError,
         "a Gaussian reaches 1000000000000 elements\n  hint: at most 16777216: radius=…",
-    ),
-    (
-        lambda: mdt.spec((10**30,)),
-        ShapeError,
-        "an extent is 1000000000000000000000000000000, which is larger than any array",
     ),
     (
         lambda: Buffer[fp64, 2.5],

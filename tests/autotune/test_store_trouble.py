@@ -114,14 +114,8 @@ def test_a_damaged_file_is_moved_aside_and_begun_anew(tmp_path, damage):
     else:
         content[:100] = b"not a database" + bytes(86)
     path.write_bytes(content)
-
-    def opened_and_used():
-        store = Store.open(path)
-        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-        return store
-
     with pytest.warns(StoreWarning) as caught:
-        store = opened_and_used()
+        store = opened_and_used(path)
     assert len(store.trials(PROBLEM, HERE)) == 1
     assert store.path == path
     store.close()

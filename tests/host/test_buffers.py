@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from mdtensor.errors import ArgumentError, DTypeError, IndexingError, LaunchErro
 from mdtensor.host import Buffer, Device, Part
 from mdtensor.host.buffer_state import MOST_RANGES
 from tests.host.late_device import LateDevice, World
+from tests.hurried import at_once
 
 SIZE = 12
 TEXT = """
@@ -274,24 +275,12 @@ def test_threads_share_buffers(two_devices: list[Device]) -> None:
     text = "kernel void more(global int* x) { x[get_global_id(0)] += 1; }"
     x = host.buffer(np.zeros(256, "i4"))
     more = host.kernel(text)
-    failed: list[Exception] = []
 
     def work(device: Device, part: Part) -> None:
-        try:
-            for _ in range(50):
-                more(len(part), device=device)(host.read_write(part))
-                more(len(x), device=device)(host.read_write(x))
-                part.numpy()
-        except Exception as error:
-            failed.append(error)
+        for _ in range(50):
+            more(len(part), device=device)(host.read_write(part))
+            more(len(x), device=device)(host.read_write(x))
+            part.numpy()
 
-    threads = [
-        threading.Thread(target=work, args=(two_devices[n % 2], x[32 * n : 32 * n + 32]))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    at_once(*(partial(work, two_devices[n % 2], x[32 * n : 32 * n + 32]) for n in range(4)))
     assert x.numpy().tolist() == [250] * 128 + [200] * 128

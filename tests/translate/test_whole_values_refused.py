@@ -119,6 +119,7 @@ FIELD = "an array of the stencil: float64[6]"
     [
         ("len(u)", f"{WHOLE}len()", POINT, ""),
         ("int(u)", f"{WHOLE}int()", POINT, ""),
+        ("1 if u else 0", f"{WHOLE}a condition", POINT, ""),
         ("u < u", f"{WHOLE}operation 'lt'", POINT, ""),
         ("u + 1", f"{WHOLE}operation 'add'", POINT, ""),
         (

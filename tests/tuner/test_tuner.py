@@ -111,6 +111,8 @@ def test_every_technique_finds_the_best_of_a_small_space(technique):
     assert found.stopped == "exhausted"
     assert found.best.configuration == BEST
     assert found.best.trial.cost == 1
+    ranked = [each.trial.cost for each in found.ranked()]
+    assert ranked == sorted(each.trial.cost for each in found.trials if each.trial.status == "ok")
 
 
 @pytest.mark.parametrize("technique", sorted(set(TECHNIQUES) - {"exhaustive", "random"}))
@@ -145,8 +147,9 @@ def test_what_is_no_cost_is_named():
         search(space, lambda _: -1)
     with pytest.raises(TuningError, match="'fast' is no cost"):
         search(space, lambda _: "fast")
-    with pytest.raises(TuningError, match="unknown search technique 'best'"):
+    with pytest.raises(TuningError, match="unknown search technique 'best'") as caught:
         search(space, lambda _: 1, "best")
+    assert "hill_climbing" in caught.value.hint
     with pytest.raises(TuningError, match="the space has no configuration"):
         search(Space([Parameter("n", range(6), lambda n: n > 6)]), lambda _: 1)
 

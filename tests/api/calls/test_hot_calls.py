@@ -6,7 +6,6 @@ import gc
 import importlib
 import importlib.util
 import pickle
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from mdtensor.api.calls import call_cache, hot_calls
 from mdtensor.api.engine import cpu_tier, registry
 from mdtensor.api.engine.launch_counter import LaunchNumbers
 from mdtensor.errors import ShapeError
+from tests.hurried import at_once
 
 # Where it is imported, it begins a process, which no test may.
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
@@ -262,18 +262,11 @@ def test_a_frequent_shape_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_make_first_calls_of_one_front_end() -> None:
     shapes = [(n, n + 1) for n in range(2, 42)]
-    wrong: list[tuple[int, int]] = []
 
     def calls() -> None:
         for _ in range(4):
             for m, n in shapes:
-                if mdt.einsum("ij,ij->", np.ones((m, n)), np.ones((m, n))) != m * n:
-                    wrong.append((m, n))
+                assert mdt.einsum("ij,ij->", np.ones((m, n)), np.ones((m, n))) == m * n
             invalidation.clear()
 
-    threads = [threading.Thread(target=calls) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*[calls] * 4)

@@ -322,11 +322,10 @@ def _arranged(rows: int, columns: int) -> list[Array]:
 
 
 def test_calls_on_many_arrangements_of_operands_leave_room_for_families() -> None:
-    for n in range(50, 53):
-        for shape in ((n, 7, 5), (1, 7, n), (n, 1, 5), (1, 1, n)):
-            for a in _arranged(*shape[:2]):
-                for b in _arranged(*shape[1:])[:3]:
-                    mdt.einsum("ij,jk->ik", a, b)
+    for n in (50, 51):
+        for rows, columns in ((n, 7), (1, 7), (n, 1), (1, 1)):
+            for a in _arranged(rows, columns):
+                mdt.einsum("ij,jk->ik", a, _ones(columns, 5))
         registry.engine_for().settle()
     mdt.einsum("ij,jk->ik", _ones(31, 7), _ones(7, 5))
     registry.engine_for().settle()

@@ -4,7 +4,6 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,18 +25,6 @@ from tests import children
 from tests.api import stand_in_bench
 
 PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A store of the test's own."""
-    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
-    registry.store.cache_clear()
-    registry.forget()
-    yield tmp_path
-    registry.store().close()
-    registry.store.cache_clear()
-    registry.forget()
 
 
 @pytest.fixture
@@ -300,7 +287,7 @@ def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[st
 
 
 @pytest.mark.usefixtures("measured")
-def test_tuning_happens_once(cache: Path) -> None:
+def test_tuning_happens_once(own_cache: Path) -> None:
     call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "4", "--quiet")
     *_, summary = run(*call).splitlines()
     assert summary.startswith("1 computation tuned, 0 from the cache: ")
@@ -312,7 +299,7 @@ def test_tuning_happens_once(cache: Path) -> None:
     assert "schedule (from the store: tuned)" in run("explain", *call[1:4])
 
 
-def test_tune_reads_a_file(cache: Path, tmp_path: Path) -> None:
+def test_tune_reads_a_file(own_cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "shapes.txt"
     file.write_text("# two\nij->i 30,40\nij,j->i 30,40 40\n", encoding="utf-8")
     lines = run("tune", "--file", str(file), "--budget", "0", "--quiet").splitlines()
@@ -323,7 +310,7 @@ def test_tune_reads_a_file(cache: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_no_line_of_a_file_is_tuned_before_all_are_right(cache: Path, tmp_path: Path) -> None:
+def test_no_line_of_a_file_is_tuned_before_all_are_right(own_cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "shapes.txt"
     file.write_text("ij->i 30,40\nij,j->i 30,40 40\nij,jk->ik 3,4 5,6\n", encoding="utf-8")
     shown = run("tune", "--file", str(file), "--budget", "3600", "--quiet", code=2)
@@ -337,7 +324,7 @@ def test_tune_takes_an_expression_or_a_file(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.usefixtures("device_chosen_here")
-def test_tune_takes_a_part_of_a_devices_name(cache: Path) -> None:
+def test_tune_takes_a_part_of_a_devices_name(own_cache: Path) -> None:
     shown = run("tune", "ij->i", "30,40", "--budget", "0", "--quiet", "--device", "OPENCL")
     assert shown.startswith("ij->i 30,40: ")
     shown = run("tune", "ij->i", "30,40", "--device", "abacus", code=1)
@@ -352,7 +339,7 @@ def test_bench_compares_an_expression() -> None:
     assert "16,16 16,16" in shown
 
 
-def test_sums_for_indices_are_timed_explained_and_tuned(cache: Path, tmp_path: Path) -> None:
+def test_sums_for_indices_are_timed_explained_and_tuned(own_cache: Path, tmp_path: Path) -> None:
     call = ("n 2h+r w+s c, k r s c -> n h w k", "1,9,9,2", "3,3,3,2")
     row = run("bench", *call).splitlines()[-1].split()
     assert row[-4] == "-", "no matrix product says it"
@@ -373,7 +360,7 @@ def test_bench_of_a_gather_has_no_peers() -> None:
 
 
 def test_semirings_are_tuned_explained_and_timed(
-    cache: Path, tmp_path: Path, measured: None
+    own_cache: Path, tmp_path: Path, measured: None
 ) -> None:
     call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
     shown = run("tune", *call, "--budget", "4", "--quiet")
@@ -399,17 +386,17 @@ def test_an_unknown_semiring_is_a_wrong_call(command: str) -> None:
     )
 
 
-def test_cache_path_is_in_the_directory_chosen(cache: Path) -> None:
-    assert run("cache", "path") == f"{cache / 'tuning.sqlite3'}\n"
+def test_cache_path_is_in_the_directory_chosen(own_cache: Path) -> None:
+    assert run("cache", "path") == f"{own_cache / 'tuning.sqlite3'}\n"
 
 
-def test_cache_ls_of_nothing_says_so(cache: Path) -> None:
+def test_cache_ls_of_nothing_says_so(own_cache: Path) -> None:
     result = CliRunner().invoke(app, ["cache", "ls"])
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "nothing is tuned yet: see mdtensor tune --help\n"
 
 
-def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
+def test_cache_moves_from_store_to_store(own_cache: Path, tmp_path: Path) -> None:
     remember(3e-6, 2e-6)
     remember(5e-6, problem="dot[n:65]")
     listed = run("cache", "ls").splitlines()
@@ -429,7 +416,7 @@ def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
     assert [line.split()[:6] for line in again] == [line.split()[:6] for line in listed]
 
 
-def test_report_is_on_expressions_or_on_the_store(cache: Path, tmp_path: Path) -> None:
+def test_report_is_on_expressions_or_on_the_store(own_cache: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     remember(3e-6, 2e-6)
     assert run("report", str(page)) == f"report written to {page}\n"
@@ -448,7 +435,7 @@ def test_report_is_on_expressions_or_on_the_store(cache: Path, tmp_path: Path) -
 
 
 def test_report_is_on_what_a_program_computes(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [*sys.argv])
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -468,7 +455,7 @@ def test_report_is_on_what_a_program_computes(
     assert "needs a program" in run("report", str(page), "--run", code=2)
 
 
-def test_report_refuses_what_it_cannot_do(cache: Path, tmp_path: Path) -> None:
+def test_report_refuses_what_it_cannot_do(own_cache: Path, tmp_path: Path) -> None:
     page = str(tmp_path / "page.html")
     assert "say either EXPR" in run("report", page, "i->", "4", "--file", "x", code=2)
     assert "--peers needs" in run("report", page, "--peers", code=2)
@@ -478,7 +465,7 @@ def test_report_refuses_what_it_cannot_do(cache: Path, tmp_path: Path) -> None:
     assert not Path(page).exists()
 
 
-def test_cache_learn_makes_a_file_of_defaults(cache: Path, tmp_path: Path) -> None:
+def test_cache_learn_makes_a_file_of_defaults(own_cache: Path, tmp_path: Path) -> None:
     file, engine = tmp_path / "made.json", registry.engine_for()
     for key, confirmed in ((PROBLEM, True), ("another", False)):
         registry.store().set_winner(
@@ -492,25 +479,27 @@ def test_cache_learn_makes_a_file_of_defaults(cache: Path, tmp_path: Path) -> No
     assert "cannot write" in run("cache", "learn", "--out", str(missing), code=1)
 
 
-def test_cache_prune_by_age_keeps_what_is_new(cache: Path) -> None:
+def test_cache_prune_by_age_keeps_what_is_new(own_cache: Path) -> None:
     remember(3e-6)
     assert run("cache", "prune", "--older-than", "1") == "0 rows removed\n"
     assert run("cache", "prune", "--older-than", "0") == "2 rows removed\n"
 
 
-def test_cache_prune_takes_no_age_below_0(cache: Path) -> None:
+def test_cache_prune_takes_no_age_below_0(own_cache: Path) -> None:
     remember(3e-6)
     for age in ("-1", "nan"):
         assert "greater than or equal to 0" in run("cache", "prune", "--older-than", age, code=2)
     assert run("cache", "prune", "--everything") == "2 rows removed\n"
 
 
-def test_cache_prune_wants_one_or_the_other(cache: Path) -> None:
+def test_cache_prune_wants_one_or_the_other(own_cache: Path) -> None:
     said = run("cache", "prune", "--everything", "--older-than", "3", code=2)
     assert "say either --older-than DAYS or --everything" in said
 
 
-def test_cache_prune_alone_keeps_the_limit(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_prune_alone_keeps_the_limit(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remember(3e-6)
     files = Files(folder_of_kept("tuned"))
     for number in range(8):
@@ -522,12 +511,12 @@ def test_cache_prune_alone_keeps_the_limit(cache: Path, monkeypatch: pytest.Monk
     assert "dot[n:64]" in run("cache", "ls")
 
 
-def test_rows_that_are_none_are_counted_and_refused(cache: Path, tmp_path: Path) -> None:
+def test_rows_that_are_none_are_counted_and_refused(own_cache: Path, tmp_path: Path) -> None:
     remember(3e-6)
     remember(3e-6, problem="dot[n:65]")
     remember(3e-6, problem="dot[n:66]")
     file = tmp_path / "rows.jsonl"
-    with closing(sqlite3.connect(cache / "tuning.sqlite3")) as database, database:
+    with closing(sqlite3.connect(own_cache / "tuning.sqlite3")) as database, database:
         database.execute("update winners set schedule = '{}' where problem = 'dot[n:65]'")
         database.execute("update winners set seconds = 'soon' where problem = 'dot[n:66]'")
     registry.forget()
@@ -540,7 +529,7 @@ def test_rows_that_are_none_are_counted_and_refused(cache: Path, tmp_path: Path)
     assert re.match(r"  line \d: not a schedule: '{}': .*missing", result.stderr.splitlines()[1])
 
 
-def test_a_file_that_is_no_export_is_refused(cache: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_export_is_refused(own_cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("hello\n", encoding="utf-8")
     assert run("cache", "import", str(file), code=1) == (

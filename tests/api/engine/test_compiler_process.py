@@ -25,12 +25,11 @@ from mdtensor.autotune.store.store import Store
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, CompilerFailedError, ShapeError
 from mdtensor.kernels.kernel_source import KernelSource
-from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.faulty_compiler import crashed_unless_in
 from tests.hurried import at_once
+from tests.problems import einsum_problem
 
 process = pytest.mark.process
 FAULTY = "tests.api.faulty_compiler"
@@ -326,9 +325,8 @@ def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
     monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
     monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
     engine = Engine(registry.engine_for().device, Store.in_memory)
-    specs = TensorSpec.of((13, 14)), TensorSpec.of((14, 15))
-    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
-    a, b = (np.ones(spec.shape, np.float32) for spec in specs)
+    problem = einsum_problem("ij,jk->ik", (13, 14), (14, 15))
+    a, b = (np.ones(shape, np.float32) for shape in ((13, 14), (14, 15)))
     for _ in range(3):
         choice = engine.untuned(problem)
         assert "general" in choice.origin

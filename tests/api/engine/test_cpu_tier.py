@@ -18,6 +18,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 
 
 def test_long_work_gets_a_kernel_of_its_own_in_the_background(
@@ -121,8 +122,7 @@ def test_an_untuned_shape_gets_the_winner_of_a_near_one_in_the_background(
 
 
 def product(m: int, k: int, n: int) -> Problem:
-    specs = TensorSpec.of((m, k)), TensorSpec.of((k, n))
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    return einsum_problem("ij,jk->ik", (m, k), (k, n))
 
 
 def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(

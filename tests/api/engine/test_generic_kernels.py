@@ -8,18 +8,15 @@ import pytest
 
 from mdtensor.api.engine.generic_kernels import Decision, Structure
 from mdtensor.lower.problem.generic_problem import generalised
-from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 
 LEAST, MOST = 10e-6, 1e-3
 
 
 @pytest.fixture
 def structure() -> Structure[str]:
-    specs = TensorSpec.of((20, 30)), TensorSpec.of((30, 40))
-    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    problem = einsum_problem("ij,jk->ik", (20, 30), (30, 40))
     return Structure(generalised(problem)[0])
 
 

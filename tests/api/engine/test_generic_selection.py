@@ -8,16 +8,14 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.api.engine.generic_selection import block_by_block, launch_sizes, without_parts
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.tiling import tilings_of
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 
 
 def product(m: int, k: int, n: int) -> Problem:
-    specs = TensorSpec.of((m, k)), TensorSpec.of((k, n))
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    return einsum_problem("ij,jk->ik", (m, k), (k, n))
 
 
 @pytest.mark.parametrize("seed", range(20))

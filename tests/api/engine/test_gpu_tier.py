@@ -5,7 +5,6 @@ A processor stands for the GPU.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
 from tests.api.gpu_family import GpuOnProcessor
+from tests.hurried import at_once
 
 KNOWN, NEW, OTHER = (64, 64, 64), (65, 70, 67), (71, 51, 90)
 
@@ -206,20 +206,10 @@ def test_a_full_disk_costs_nothing_but_what_it_would_keep(
 
 
 def test_threads_that_meet_a_new_shape_together_all_get_results(made: Made) -> None:
-    wrong: list[BaseException] = []
-
     def calls() -> None:
-        try:
-            for _ in range(3):
-                made.call(NEW)
-        except BaseException as error:
-            wrong.append(error)
+        for _ in range(3):
+            made.call(NEW)
 
-    threads = [threading.Thread(target=calls) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*[calls] * 4)
     made.settle()
     assert not made.is_general(NEW)

@@ -7,6 +7,7 @@ import contextvars
 import random
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import call_key, call_trace
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.tuning_mode import current_mode
+from tests.hurried import at_once
 
 A, B = np.arange(35.0).reshape(5, 7), np.arange(77.0).reshape(7, 11)
 MODES = ("off", "cached", "record", "tune", "online")
@@ -153,22 +155,15 @@ def test_a_mode_ends_in_another_thread() -> None:
 
 
 def test_no_mode_is_left_where_threads_interleave() -> None:
-    wrong: list[str] = []
-
     def enters_and_leaves(seed: int) -> None:
         rng = random.Random(seed)
         for _ in range(200):
             mode = rng.choice(MODES)
             with tuning(mode):
-                wrong.extend([current_mode()] if current_mode() != mode else [])
-            wrong.extend([current_mode()] if current_mode() != "cached" else [])
+                assert current_mode() == mode
+            assert current_mode() == "cached"
 
-    threads = [threading.Thread(target=enters_and_leaves, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*(partial(enters_and_leaves, n) for n in range(8)))
     assert current_mode() == "cached"
     assert not invalidation.watchers
 

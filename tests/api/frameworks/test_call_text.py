@@ -129,21 +129,6 @@ def results(text: str, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
 
 
-def test_a_gradient_is_that_of_central_differences(case: Any) -> None:
-    text, arrays, _ = case
-    back, given = pulled(text, arrays)
-    cotangent, step = given[-1], 1e-6
-    for number, found in enumerate(results(back, given)):
-        direction = RANDOM.standard_normal(arrays[number].shape)
-
-        def moved(by: float, number: int = number, direction: Any = direction) -> Any:
-            there = [a + by * direction if n == number else a for n, a in enumerate(arrays)]
-            return np.vdot(cotangent, run(text, *there))
-
-        expected = (moved(step) - moved(-step)) / (2 * step)
-        np.testing.assert_allclose(np.vdot(found, direction), expected, rtol=1e-6, atol=1e-6)
-
-
 def test_a_batch_is_every_call(case: Any) -> None:
     text, arrays, _ = case
     check_batch(text, arrays, {0})

@@ -1,4 +1,4 @@
-"""Operators of JAX: values, gradients, batches and shapes, as its programs have them."""
+"""Operators of JAX in its programs; values and gradients of all calls: test_jax_calls.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 
 import mdtensor as mdt
 import mdtensor.jax as ours
@@ -49,84 +48,11 @@ def product(a: Any, b: Any) -> Any:
     return ours.einsum("ij,jk->ik", a, b)
 
 
-def convolution(image: Any, filters: Any, bias: Any) -> Any:
-    return ours.conv(image, filters, bias, stride=2, padding=1)
-
-
-def log_sum(a: Any) -> Any:
-    return ours.reduce("ij->i", a, combine="logaddexp")
-
-
-def running_product(a: Any) -> Any:
-    return ours.scan("ij->ij", a, dim="j", combine="mul", exclusive=True)
-
-
-@mdt.stencil(border="nearest")
-def smooth(u: Any) -> Any:
-    return (u[-1] + u[0] * u[0] + u[1]) / 3
-
-
 def moments(a: Any) -> Any:
     return mdt.reduce("ij->i", a, f=lambda x: (x, x * x), combine="add")
 
 
-smoothed, both_moments = ours.operator(smooth), ours.operator(moments)
-
-
-def smooth_reference(u: np.ndarray) -> np.ndarray:
-    around = np.pad(u, 1, mode="edge")
-    return (around[:-2] + u * u + around[2:]) / 3
-
-
-def convolution_reference(image: Any, filters: Any, bias: Any) -> Any:
-    windows = np.lib.stride_tricks.sliding_window_view(
-        np.pad(image, [(0, 0), (0, 0), (1, 1)]), 3, 2
-    )
-    return np.einsum("ncqs,kcs->nkq", windows[:, :, ::2], filters) + bias[:, None]
-
-
-def running_product_reference(a: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(a), 1)), np.cumprod(a, 1)[:, :-1]], 1)
-
-
-CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
-    "einsum": (product, np.matmul, ((3, 4), (4, 5))),
-    "conv": (convolution, convolution_reference, ((2, 3, 6), (4, 3, 3), (4,))),
-    "reduce": (log_sum, lambda a: np.logaddexp.reduce(a, 1), ((3, 4),)),
-    "scan": (running_product, running_product_reference, ((3, 4),)),
-    "stencil": (smoothed, smooth_reference, ((7,),)),
-}
-
-
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> Any:
-    function, reference, shapes = CASES[request.param]
-    return function, reference, [normal(*shape) for shape in shapes]
-
-
-def test_values_are_those_of_numpy(case: Any) -> None:
-    function, reference, arrays = case
-    expected = np.asarray(reference(*map(np.asarray, arrays)))
-    due = jax.eval_shape(function, *arrays)
-    for found in (function(*arrays), jax.jit(function)(*arrays)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert (due.shape, due.dtype) == (found.shape, found.dtype)
-
-
-def test_gradients_of_gradients(case: Any) -> None:
-    function, _, arrays = case
-    check_grads(function, arrays, order=2, modes=["rev"])
-
-
-def test_a_batch_is_one_call(case: Any) -> None:
-    function, _, arrays = case
-    stacked = [jnp.stack([array, array + 1, array - 1], 1) for array in arrays]
-    found = jax.vmap(function, 1)(*stacked)
-    for place in range(3):
-        one = function(*(array[:, place] for array in stacked))
-        np.testing.assert_allclose(found[place], one, rtol=1e-10)
-    program = str(jax.make_jaxpr(jax.vmap(function, 1))(*stacked))
-    assert program.count("= mdtensor[") == 1
+both_moments = ours.operator(moments)
 
 
 def test_batches_of_gradients_and_gradients_of_batches() -> None:
@@ -139,8 +65,14 @@ def test_batches_of_gradients_and_gradients_of_batches() -> None:
     np.testing.assert_allclose(found, jax.vmap(jax.grad(energy(jnp.matmul)))(a), rtol=1e-12)
     found = jax.grad(lambda a: jax.vmap(energy(product))(a).sum())(a)
     np.testing.assert_allclose(found, jax.grad(energy(jnp.matmul))(a), rtol=1e-12)
-    hessian = jax.jacrev(jax.jacrev(energy(product)))(a[0])
-    np.testing.assert_allclose(hessian, jax.hessian(energy(jnp.matmul))(a[0]), rtol=1e-12)
+    due = jax.hessian(energy(jnp.matmul))(a[0])
+    for transform in (
+        jax.hessian,
+        lambda f: jax.jacrev(jax.jacrev(f)),
+        lambda f: jax.jacrev(jax.jacfwd(f)),
+        lambda f: jax.jit(jax.jacfwd(jax.grad(jax.checkpoint(f)))),
+    ):
+        np.testing.assert_allclose(transform(energy(product))(a[0]), due, rtol=1e-12)
     twice = jax.vmap(jax.vmap(product, (0, None)), (None, 0))(a, normal(2, 4, 5))
     assert twice.shape == (2, 6, 3, 5)
 

@@ -27,7 +27,7 @@ from mdtensor.errors import (
     TranslationError,
 )
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
-from mdtensor.translate.operators.combination import cc, ps, pw
+from mdtensor.translate.operators.combination import ps
 from mdtensor.translate.operators.combine_operators import operator
 from tests.api.executors import executions
 from tests.cases import close, values
@@ -139,21 +139,7 @@ def test_the_position_among_one_element_is_0() -> None:
         assert (found.shape, found.dtype, found.any()) == ((3, 1), np.int64, False)
 
 
-def test_nan_wins_in_min_and_max() -> None:
-    a = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]])
-    for name in ("min", "max"):
-        close(reduce("ij->i", a, combine=name), getattr(np, name)(a, axis=1))
-
-
 # ---- functions
-
-
-def test_histogram() -> None:
-    elements = RNG.integers(0, 8, 1001)
-    bins = np.arange(8)
-    counted = reduce("e,b->b", elements, bins, f=lambda e, b: 1 if e == b else 0)
-    close(counted, np.bincount(elements, minlength=8))
-    close(reduce("e,b->b", elements, bins, f=lambda e, b: e == b), counted)
 
 
 def test_a_general_histogram() -> None:
@@ -190,38 +176,6 @@ def test_a_double_reduction() -> None:
     close(largest, x.max())
 
 
-def test_mean_and_variance_by_a_tuple_operator() -> None:
-    x = values(RNG, (7, 101), "float64")
-
-    def chan(lhs: Any, rhs: Any) -> Any:
-        (n, mean, square), (m, other, square_of_other) = lhs, rhs
-        delta = other - mean
-        count = n + m
-        return count, mean + delta * m / count, square + square_of_other + delta**2 * n * m / count
-
-    count, mean, square = reduce("ij->i", x, f=lambda v: (1.0, v, 0.0), combine=chan)
-    close(count, np.full(7, 101.0))
-    close(mean, x.mean(axis=1))
-    close(square / count, x.var(axis=1))
-
-
-def test_an_operator_that_keeps_the_order() -> None:
-    """Products of 2×2 matrices; and the last of several elements."""
-    matrices = values(RNG, (40, 2, 2), "float64")
-
-    def product(lhs: Any, rhs: Any) -> Any:
-        a, b, c, d = lhs
-        e, f, g, h = rhs
-        return a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
-
-    columns = [matrices[:, i, j].copy() for i in range(2) for j in range(2)]
-    result = reduce("i,i,i,i->", *columns, f=lambda a, b, c, d: (a, b, c, d), combine=product)
-    close(np.array(result).reshape(2, 2), np.linalg.multi_dot(list(matrices)), 100)
-    x = np.arange(57)
-    assert reduce("i->", x, combine=lambda lhs, rhs: rhs) == 56
-    assert reduce("i->", x, combine=lambda lhs, rhs: lhs) == 0
-
-
 def test_values_of_indices() -> None:
     assert reduce("->", f=lambda *, i: i * i, extents={"i": 10}) == 285
     close(reduce("->i", f=lambda *, i: 2 * i, extents={"i": 4}), np.arange(0, 8, 2))
@@ -232,46 +186,7 @@ def test_values_of_indices() -> None:
 # ---- several operators
 
 
-def test_mbbs() -> None:
-    """Maximum bottom box sums: prefix sums of the sums of rows (002, Figure 20, subfigure 8)."""
-    a = values(RNG, (31, 17), "float64")
-    sums = reduce("ij->i", a, combine={"j": "add", "i": ps("add")})
-    close(sums, np.cumsum(a.sum(axis=1)), 31 * 17)
-    assert reduce("i->", sums, combine="max") == sums.max()
-
-
-def test_different_operators_on_different_dims() -> None:
-    a = values(RNG, (11, 13, 7), "float64")
-    close(reduce("ijk->j", a, combine={"k": "add", "i": "max"}), a.sum(axis=2).max(axis=0), 13)
-    close(reduce("ijk->j", a, combine={"i": "max", "k": "add"}), a.max(axis=0).sum(axis=1), 13)
-    close(reduce("ijk->j", a, combine={"i": "add", "k": pw("max")}), a.sum(axis=0).max(axis=1), 13)
-    close(
-        reduce("ijk->ij", a, combine={"k": "min", "j": cc, "i": ps("max")}),
-        np.maximum.accumulate(a.min(axis=2), axis=0),
-    )
-    close(
-        reduce("ijk->ij", a, combine={"i": ps("max"), "k": "min"}),
-        np.maximum.accumulate(a, axis=0).min(axis=2),
-    )
-
-
 # ---- sums as indices, gathers
-
-
-def test_windows() -> None:
-    a = values(RNG, (20, 21), "float32")
-    window = np.lib.stride_tricks.sliding_window_view(a, (3, 4))
-    pooled = reduce("h+r w+s -> h w", a, combine="max", extents={"r": 3, "s": 4})
-    close(pooled, window.max(axis=(2, 3)))
-    strided = reduce("3h+r 4w+s -> h w", a, combine="min", extents={"r": 3, "s": 4})
-    close(strided, window[::3, ::4].min(axis=(2, 3)))
-
-
-def test_gathers() -> None:
-    table, index = values(RNG, (9, 4), "float64"), np.array([[3, -1, 0], [8, 100, -100]])
-    inside = table[np.clip(np.where(index < 0, index + 9, index), 0, 8)]
-    close(reduce("@1 d, b k -> b d", table, index, combine="max"), inside.max(axis=1))
-    close(reduce("@1 d, b k -> b d", table, index, f=lambda x: x * x), (inside**2).sum(axis=1))
 
 
 # ---- types

@@ -328,8 +328,6 @@ def test_steps_whose_type_changes_once() -> None:
 
 
 def test_wrong_calls() -> None:
-    with pytest.raises(TranslationError, match="unknown border 'edge'"):
-        mdt.stencil(border="edge")
     with pytest.raises(ShapeError, match=r"^n is -1; a number of steps is 0 or more$"):
         jacobi.steps(np.zeros((4, 4)), n=-1)
     with pytest.raises(ShapeError, match="the stencil spans 3 elements along axis 0, which has 2"):

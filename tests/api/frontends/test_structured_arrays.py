@@ -221,21 +221,6 @@ def test_a_record_is_an_operand() -> None:
     np.testing.assert_array_equal(same, array["first"] == array["first"][4])
 
 
-def test_an_unknown_field() -> None:
-    with pytest.raises(ProgramError) as caught:
-        reduce("i->", people(3, 1), f=lambda r: r["name"])
-    assert caught.value.message == "operand 0 has no field 'name'"
-    assert caught.value.hint == "its fields are id, first, last, born, postcode, scores"
-
-
-def test_a_string_too_long_for_its_field() -> None:
-    with pytest.raises(ProgramError) as caught:
-        reduce("i->", people(3, 1), f=lambda r: r["postcode"] == "48149 M")
-    assert caught.value.message == (
-        "'48149 M' has 7 characters, but field 'postcode' of operand 0 (S5) holds 5"
-    )
-
-
 def test_records_without_a_function() -> None:
     with pytest.raises(FieldError) as caught:
         reduce("i->", people(3, 1))
@@ -260,21 +245,6 @@ def test_records_as_indices_or_in_epilogues() -> None:
     array = people(3, 1)
     with pytest.raises(FieldError, match=r"operand 1 has elements of type .*, not numbers"):
         reduce("i->i; i", array["id"], array, epilogue=lambda t, r: t)
-
-
-def test_records_of_different_types() -> None:
-    array = people(3, 1)
-    other = array[["id", "first"]]
-    with pytest.raises(ProgramError) as caught:
-        reduce("i,j->", array, other, f=lambda a, b: a == b)
-    assert caught.value.message == (
-        "operand 0 (a record) and operand 1 (a record) have different fields"
-    )
-    with pytest.raises(ProgramError) as caught:
-        reduce("i,j->", array, other, f=lambda a, b: a["last"] == b["first"])
-    assert caught.value.message == (
-        "field 'last' of operand 0 (U7) is compared with field 'first' of operand 1 (S12)"
-    )
 
 
 def test_results_that_do_not_fit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import mdtensor as mdt
 from mdtensor.errors import ShapeError
 from tests.api import stand_in_bench
 from tests.api.fronts.drawing import Draw, outcome_of, same_values
+from tests.hurried import at_once
 from tests.workers import MismatchError
 
 _CALLS = (
@@ -130,24 +132,14 @@ def _at_once(
 ) -> None:
     """Four threads: each makes all calls, beginning with another one, and the plan's between."""
     wanted = [_reference(*call) for call in calls]
-    errors: list[BaseException] = []
     begin = threading.Barrier(4)
 
     def work(first: int) -> None:
-        try:
-            begin.wait()
-            for n in range(3 * len(calls)):
-                place = (first + n) % len(calls)
-                same_values(np.asarray(_call(*calls[place])), wanted[place])
-                same_values(np.asarray(plan(*operands)), expected)
-        except BaseException as error:
-            errors.append(error)
+        begin.wait()
+        for n in range(3 * len(calls)):
+            place = (first + n) % len(calls)
+            same_values(np.asarray(_call(*calls[place])), wanted[place])
+            same_values(np.asarray(plan(*operands)), expected)
 
     draw.say("by threads")
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if errors:
-        raise errors[0]
+    at_once(*(partial(work, first) for first in range(4)))

@@ -18,13 +18,6 @@ RNG = np.random.default_rng(63)
 BOTH = ["cuda:0", "cuda:1"]
 
 
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
 def moved(cupy: Any, device: int, *hosts: np.ndarray) -> list[Any]:
     with cupy.cuda.Device(device):
         return [cupy.asarray(host) for host in hosts]

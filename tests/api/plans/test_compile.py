@@ -243,11 +243,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: mdt.compile(print), TranslationError, "neither an einsum string nor a function"),
     (lambda: mdt.compile(np.tensordot, A, B), TranslationError, "neither an einsum string"),
     (lambda: mdt.compile("ij->i", A, out=A), TranslationError, "out is no option of a plan"),
-    (
-        lambda: mdt.compile("ij->i", A, mode=1),
-        TypeError,
-        "einsum has no option 'mode'\n  hint: it has dt",
-    ),
     (lambda: mdt.compile(mdt.scan, "i->i", A[0], to=1), TypeError, "unexpected keyword argument"),
     (lambda: mdt.compile("ij->i", A, semiring="min"), TranslationError, "unknown semiring 'min'"),
     (lambda: mdt.compile("i->", np.array([None])), DTypeError, "kernels compute with dtype object"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.errors import ShapeError
+from tests.hurried import at_once
 
 
 def operands(m: int = 7, k: int = 9, n: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -80,16 +80,6 @@ def test_memory_of_remembered_arrays_stays_where_it_is() -> None:
     np.testing.assert_allclose(out, a @ b, rtol=1e-5)
 
 
-def test_an_array_that_changes_its_shape_is_refused() -> None:
-    a, b = operands()
-    plan, out = mdt.compile("ij,jk->ik", a, b), np.empty((7, 20), "f4")
-    plan(a, b, out=out)
-    turned = a.reshape(9, 7)
-    with pytest.raises(ShapeError, match="not what the plan was made for") as caught:
-        plan(turned, b, out=out)
-    assert "operand 0: float32[9, 7], the plan has float32[7, 9]" in str(caught.value)
-
-
 def test_strided_operands_and_sums_over_nothing() -> None:
     wide = np.random.default_rng(1).random((20, 30))
     a, b = wide[::-2, 1::3], wide.T[5:15]
@@ -100,18 +90,9 @@ def test_strided_operands_and_sums_over_nothing() -> None:
     np.testing.assert_array_equal(empty(np.empty((3, 0), "f4"), out=np.ones(3, "f4")), np.zeros(3))
 
 
-def test_several_steps() -> None:
-    a, b = operands(4, 30, 30)
-    plan = mdt.compile("ij,jk,kl->il", a, b, b)
-    expected = a @ b @ b
-    np.testing.assert_allclose(plan(a, b, b), expected, rtol=1e-5)
-    np.testing.assert_allclose(plan(a, b, b, out=np.empty((4, 30), "f4")), expected, rtol=1e-5)
-
-
 def test_threads_share_a_plan() -> None:
     a, b = operands(40, 50, 60)
     plan = mdt.compile("ij,jk->ik", a, b)
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         mine, other = operands(40, 50, 60, seed)
@@ -119,15 +100,9 @@ def test_threads_share_a_plan() -> None:
         for _ in range(200):
             out[:] = 0
             plan(mine, other, out=out)
-            if not np.allclose(out, expected, rtol=1e-4):
-                wrong.append(seed)
+            np.testing.assert_allclose(out, expected, rtol=1e-4)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*(partial(work, seed) for seed in range(6)))
 
 
 def test_calls_on_a_known_structure_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.plans.signature import PlanArrays
-from mdtensor.errors import DTypeError, ShapeError, SubscriptError
+from mdtensor.errors import ShapeError, SubscriptError
 from mdtensor.specs import TensorSpec
 
 SPEC, RESULT = TensorSpec.of((2, 3), "f4"), TensorSpec.of((3,), "f4")
@@ -32,11 +32,6 @@ def test_another_byte_order_is_named() -> None:
         ShapeError, match=r"\n  operand 0: >f4\[2, 3\], the plan has float32\[2, 3\]"
     ):
         TAKES.check((A.astype(">f4"),), None)
-
-
-def test_masks_are_refused() -> None:
-    with pytest.raises(DTypeError, match=r"^operand 0"):
-        TAKES.check((np.ma.masked_array(A),), None)
 
 
 def test_other_arrays_are_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,16 +28,7 @@ VOID = ("meta", "br")
 HOSTILE = "<script>alert('i')</script>\"&\x00\ud800]]>--><svg onload=x>"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A store of the test's own."""
-    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path / "cache"))
-    registry.store.cache_clear()
-    registry.forget()
-    yield
-    registry.store().close()
-    registry.store.cache_clear()
-    registry.forget()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Page(HTMLParser):

@@ -23,12 +23,11 @@ from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.gpu.register_blocking.gpu_candidates import blocked
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.stand_in_bench import Clock
+from tests.problems import einsum_problem
 
 
 class Compiling(Future[Any]):
@@ -112,7 +111,7 @@ class Bencher:
 
 @pytest.fixture
 def problem() -> Problem:
-    return problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    return einsum_problem("ij->i", (64, 64))
 
 
 @pytest.fixture
@@ -239,8 +238,7 @@ class Counting:
 
 def test_schedules_that_are_one_program_are_compiled_once_by_all_compilers(tmp_path: Path) -> None:
     compiler, kept = Counting(), Binaries(tmp_path)
-    specs = [TensorSpec.of((64, 64))] * 2
-    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    problem = einsum_problem("ik,kj->ij", (64, 64), (64, 64))
     alone = replace(blocked(problem, (4, 4), (8, 8), 8), last_group=False)
     schedules = [alone, replace(alone, last_group=True), replace(alone, tiles=(0, 16, 0))]
     replies = [

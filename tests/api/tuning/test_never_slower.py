@@ -73,6 +73,7 @@ def offered(engine: Engine, problem: Problem, schedule: Schedule, trials: int) -
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_what_is_slower_than_untuned_never_wins(engine: Engine, bench: Bench, noise: float) -> None:
+    """By many seeds: tests/autotune/test_paired_turns.py."""
     plan = plan_of(40)
     problem = problem_of(engine, plan)
     untuned = engine.usual(problem).schedule
@@ -80,33 +81,27 @@ def test_what_is_slower_than_untuned_never_wins(engine: Engine, bench: Bench, no
     def seconds(schedule: Schedule) -> float:
         return 1e-6 * (1 if schedule == untuned else 1.01 + 0.1 * number_of(schedule) / 2**32)
 
-    bench.outcome = seconds
-    for seed in range(3):
-        bench.noise = noisy(seed, noise)
-        engine.store.prune(everything=True)
-        (report,) = plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
-        assert report.gain == 1
-        row, schedule = kept(engine, problem)
-        assert (schedule, row.confirmed) == (untuned, True)
+    bench.outcome, bench.noise = seconds, noisy(1, noise)
+    (report,) = plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
+    assert report.gain == 1
+    row, schedule = kept(engine, problem)
+    assert (schedule, row.confirmed) == (untuned, True)
 
 
 def test_what_is_three_per_cent_faster_wins(engine: Engine, bench: Bench) -> None:
-    for seed in range(3):
-        plan = plan_of(50 + seed)
-        problem = problem_of(engine, plan)
-        untuned = engine.usual(problem).schedule
-        faster: list[Schedule] = []
+    plan = plan_of(50)
+    problem = problem_of(engine, plan)
+    untuned = engine.usual(problem).schedule
+    faster: list[Schedule] = []
 
-        def seconds(
-            schedule: Schedule, untuned: Schedule = untuned, faster: list[Schedule] = faster
-        ) -> float:
-            if schedule != untuned and not faster:
-                faster.append(schedule)
-            return 1e-6 * (0.97 if schedule in faster else 1.0 + (schedule != untuned) * 0.02)
+    def seconds(schedule: Schedule) -> float:
+        if schedule != untuned and not faster:
+            faster.append(schedule)
+        return 1e-6 * (0.97 if schedule in faster else 1.0 + (schedule != untuned) * 0.02)
 
-        bench.outcome, bench.noise = seconds, noisy(seed, 0.01)
-        plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
-        assert [kept(engine, problem)[1]] == faster
+    bench.outcome, bench.noise = seconds, noisy(0, 0.01)
+    plan.tune(BUDGET, quiet=True, abort=evaluations(TRIALS))
+    assert [kept(engine, problem)[1]] == faster
 
 
 def test_an_earlier_winner_stays_unless_something_is_faster(engine: Engine, bench: Bench) -> None:

@@ -35,6 +35,7 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.tuner import evaluations
 from tests.api.stand_in_bench import Bench, Clock
 from tests.api.survival import kills
+from tests.problems import einsum_problem
 from tests.targets import CPU
 
 pytestmark = pytest.mark.process
@@ -114,7 +115,7 @@ def test_where_memory_bounds_the_model_decides_between_times_that_are_near(
 
 @pytest.mark.parametrize("times", [(1.0e-3, 1.1e-3), (1.0e-3, 0.9e-3), (None, 1.1e-3)])
 def test_no_winner_is_slower_than_what_is_taken_untuned(times: tuple[float | None, float]) -> None:
-    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((4096, 4096)),)))
+    problem = einsum_problem("ij->i", (4096, 4096))
     untuned = replace(plain(problem), lane=1, width=16, registers=(1, 64))
     expected = replace(untuned, parts=(2, 1))  # of which the cost model thinks more
     schedule, seconds = confirmed(
@@ -125,7 +126,7 @@ def test_no_winner_is_slower_than_what_is_taken_untuned(times: tuple[float | Non
 
 
 def test_a_search_begins_with_schedules_of_several_kinds() -> None:
-    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    problem = einsum_problem("ij->i", (64, 64))
     cached = [replace(plain(problem), lane=1, width=16, registers=(1, 16 * n)) for n in (1, 2, 3)]
     past = replace(cached[0], streaming=True)
     hopeless = replace(cached[0], lane=0, registers=(16, 1))
@@ -344,7 +345,7 @@ def test_a_space_that_takes_too_long_to_make_is_not_searched(
 
 
 def test_no_more_candidates_are_ranked_than_there_is_time_for() -> None:
-    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    problem = einsum_problem("ij->i", (64, 64))
     asked = iter(range(100))
     assert len(ranked(problem, CPU, enough=lambda: next(asked) == 3)) == 3
 

@@ -28,19 +28,17 @@ from mdtensor.autotune.defaults.defaults_file import (
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import StoreError, StoreWarning
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.plain_data import data_of
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.autotune.hostile_schedules import hostile_texts
+from tests.problems import einsum_problem
 from tests.targets import CPU, H200
 
 
 def product(m: int, k: int, n: int, dtype: type = np.float32) -> Problem:
-    specs = (TensorSpec.of((m, k), dtype), TensorSpec.of((k, n), dtype))
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    return einsum_problem("ij,jk->ik", (m, k), (k, n), dtype=dtype)
 
 
 def winner_of(problem: Problem, *, confirmed: bool = True, text: str = "") -> WinnerRow:

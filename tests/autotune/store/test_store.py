@@ -5,8 +5,8 @@ import json
 import re
 import sqlite3
 import stat
-import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -19,6 +19,7 @@ from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 from mdtensor.paths import cache_directory
 from tests import children
+from tests.hurried import at_once
 
 PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
 
@@ -88,12 +89,6 @@ def test_a_winner_needs_its_time(store, seconds):
         store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=seconds)
 
 
-def test_no_winner_at_first(store):
-    assert store.winner(PROBLEM, HERE) is None
-    assert store.hints(PROBLEM) == []
-    assert store.ls() == []
-
-
 @pytest.mark.parametrize(
     ("seconds", "trials", "replaces"),
     [(1e-6, 1, True), (3e-6, 99, False), (3e-6, 100, True), (2e-6, 100, True), (2e-6, 5, False)],
@@ -137,12 +132,6 @@ def test_prune_removes_what_matches_everything_given(store):
     assert store.ls() == []
     with pytest.raises(StoreError, match="prune what"):
         store.prune()
-
-
-def test_prune_everything(store):
-    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    assert store.prune(everything=True) == 1
-    assert store.trials(PROBLEM, HERE) == []
 
 
 def test_export_and_import_keep_every_row_once(store, tmp_path):
@@ -262,14 +251,6 @@ def test_schedules_have_one_text():
             canonical_schedule(bad)
 
 
-def test_rows_survive_closing(tmp_path):
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        assert len(store.trials(PROBLEM, HERE)) == 1
-        assert store.trouble is None
-
-
 def test_the_place_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -324,11 +305,7 @@ def test_threads_share_a_store(store):
             store.record_trial(PROBLEM, f"cpu-{thread}", {"tile": tile}, Trial("ok", 1e-6))
             store.winner(PROBLEM, HERE)
 
-    threads = [threading.Thread(target=record, args=(each,)) for each in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(record, each) for each in range(4)))
     assert [entry.trials for entry in store.ls()] == [20] * 4
 
 

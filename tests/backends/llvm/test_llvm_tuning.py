@@ -13,11 +13,10 @@ from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.llvm.llvm_device import open_device
 from mdtensor.backends.select import open_compiler
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.search.candidates import ranked
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def engine() -> Engine:
 
 @pytest.fixture
 def problem() -> Problem:
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", (TensorSpec.of((64, 64)),) * 2))
+    return einsum_problem("ij,jk->ik", (64, 64), (64, 64))
 
 
 @pytest.fixture
@@ -49,34 +48,6 @@ def test_candidates_are_compiled_apart_and_timed(measurer: Measurer, problem: Pr
     trials = [measurer.trial(schedule, None) for schedule in best]
     assert [trial.status for trial in trials] == ["ok"] * 4, trials
     assert all(times is not None and min(times) > 0 for times in measurer.by_turns(best))
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("compiler", "status", "words"),
-    [
-        ("open_hanging", "timeout", "did not reply in time"),
-        ("open_crashing", "crashed", "SIGSEGV"),
-        ("open_refusing", "compile_error", "LLVM refused machine code"),
-    ],
-)
-def test_compilers_that_fail_cost_their_candidate_only(
-    monkeypatch: pytest.MonkeyPatch,
-    engine: Engine,
-    problem: Problem,
-    compiler: str,
-    status: str,
-    words: str,
-) -> None:
-    monkeypatch.setattr(measurers, "COMPILER", f"tests.api.faulty_compiler:{compiler}")
-    seconds = 0.5 if status == "timeout" else 60.0
-    monkeypatch.setattr(measurers, "COMPILE_SECONDS", {"cpu": seconds})
-    monkeypatch.setattr(measurers, "core_count", lambda: 2)
-    with Measurer(engine, "llvm") as made:
-        made.begin(problem)
-        trial = made.trial(plain(problem), None)
-    assert trial.status == status
-    assert words in trial.detail
 
 
 def test_what_another_process_compiles_is_loaded_and_right(

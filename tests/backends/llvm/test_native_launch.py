@@ -6,6 +6,7 @@ import ctypes
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
 from mdtensor.backends.llvm.thread_pool import PARTS_PER_THREAD
 from tests import children
+from tests.hurried import at_once
 
 
 def kernel(name: str, begin: str, work: str, declared: str = "") -> str:
@@ -399,21 +401,14 @@ def test_a_sequence_has_temporaries(jit, inline):
 def test_launches_of_several_threads_have_memory_of_their_own(jit):
     runtime, launch = stepping(jit, 5000)
     two = runtime.sequence([(launch, (0, 2)), (launch, (2, 1))], 2, [5000 * 8])
-    wrong: list[int] = []
 
     def calls(number):
         numbers, found = np.full(5000, number), np.zeros(5000, np.int64)
         for _ in range(200):
             two(numbers, found)
-            if not (found == number + 2).all():
-                wrong.append(number)
+            assert (found == number + 2).all()
 
-    threads = [threading.Thread(target=calls, args=(n * 1000,)) for n in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not wrong
+    at_once(*(partial(calls, n * 1000) for n in range(6)))
 
 
 def test_no_memory_is_an_error_of_the_call(jit):

@@ -7,6 +7,7 @@ import re
 import threading
 import weakref
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.lowering import lowered
+from tests.hurried import at_once
 from tests.kernels.kernel_cases import CASES, cpu, matmul, source
 from tests.lower import fuzz
 from tests.lower.fuzz import Case
@@ -97,7 +99,6 @@ def test_arrays_without_axes(device, dtype, readonly):
 
 def test_many_threads_run_one_program(device):
     program = compiled(device, CASES["dot_split"])  # its groups share scratch memory
-    failures: list[str] = []
     start = threading.Barrier(8)
 
     def work(seed: int) -> None:
@@ -107,15 +108,9 @@ def test_many_threads_run_one_program(device):
             a, b = (rng.uniform(-1, 1, 203).astype("f4") for _ in range(2))
             out = np.full((), np.nan, "f4")
             program(a, b, out)
-            if not abs(float(out) - float(a.astype("f8") @ b.astype("f8"))) < 1e-4:
-                failures.append(f"thread {seed}: {out}")
+            assert abs(float(out) - float(a.astype("f8") @ b.astype("f8"))) < 1e-4
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[:3]
+    at_once(*(partial(work, seed) for seed in range(8)))
 
 
 def test_results_are_there_when_the_call_returns(device):
@@ -289,11 +284,7 @@ def test_programs_that_nobody_uses_are_released_while_nobody_compiles(device, mo
             released.append(device._building.locked())
 
     monkeypatch.setattr(device, "_new_program", lambda *arguments: Program())
-    threads = [threading.Thread(target=device.build, args=("",)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[partial(device.build, "")] * 4)
     assert len(released) < 4
     monkeypatch.undo()
     device.build("__kernel void f(__global int* x) { x[0] = 1; }")

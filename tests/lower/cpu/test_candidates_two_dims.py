@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from mdtensor.api.tuning.harness import Arena
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.cpu.candidates_two_dims import tiles_of_two
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.running import device
+from tests.problems import einsum_problem as einsum
 from tests.targets import CPU
-
-
-def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:
-    specs = [TensorSpec.of(shape, np.dtype(dtype)) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 def tiles(problem: Problem, lane: str, width: int = 16) -> list[Schedule]:

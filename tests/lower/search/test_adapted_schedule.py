@@ -5,24 +5,17 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.rules.valid import is_valid
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.adapted_schedule import adapted
 from mdtensor.lower.search.candidates import ranked
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.random_schedules import random_schedule
+from tests.problems import einsum_problem as problem_of
 from tests.targets import CPU, H200
-
-
-def problem_of(text: str, *shapes: tuple[int, ...]) -> Problem:
-    specs = tuple(TensorSpec.of(shape, np.float32) for shape in shapes)
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 def product(m: int, k: int, n: int) -> Problem:

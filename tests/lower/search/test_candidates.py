@@ -22,17 +22,11 @@ from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.lower.search.schedule_space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import prefix_sums
 from tests.lower.codegen.memory.test_prefetch import box, star, stencil
+from tests.problems import einsum_problem as einsum
 from tests.targets import CPU
-
-
-def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4"):
-    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
-
 
 AVX2 = replace(CPU, vector_bytes=32, vector_registers=16, units=2)
 BFLOAT = np.dtype(ml_dtypes.bfloat16).name

@@ -10,18 +10,17 @@ import pytest
 
 from mdtensor.autotune.space.space import Space
 from mdtensor.errors import TuningError
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.search.fixed_values import Fixed
 from mdtensor.lower.search.schedule_space import parameters_of, schedule_from
-from mdtensor.specs import Target, TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.specs import Target
+from tests.problems import einsum_problem
 from tests.targets import CPU, H200
 
 
 def product() -> Problem:
-    specs = (TensorSpec.of((60, 100), np.float32), TensorSpec.of((100, 200), np.float32))
-    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    return einsum_problem("ij,jk->ik", (60, 100), (100, 200), dtype=np.float32)
 
 
 FIXED: list[tuple[Target, dict[str, Any]]] = [

@@ -230,12 +230,6 @@ def tried_inside(a):
     return inverse(a)
 
 
-def global_set(a):
-    global total
-    total = total + a
-    return total
-
-
 def nonlocal_set() -> Callable:
     count = 0
 
@@ -306,7 +300,6 @@ REFUSED: list[tuple[Callable, str, str]] = [
     (tried_by_another, NO_RAISE, "try:"),
     (tried_inside, NO_RAISE, "try:"),
     (suppressed, "'with' cannot be traced", "with contextlib.suppress(ZeroDivisionError):"),
-    (global_set, f"'global' {NO_VARIABLES}", "global total"),
     (nonlocal_set(), f"'nonlocal' {NO_VARIABLES}", "nonlocal count"),
     (appended, AROUND.format("list"), "seen.append(a)"),
     (stored, AROUND.format("dict"), 'KNOWN["last"] = a'),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-import mdtensor as mdt
 from mdtensor.api.calls import program_calls
 from mdtensor.directive import (
     Buffer,
@@ -21,7 +19,6 @@ from mdtensor.directive import (
     int64,
     mdh,
     out,
-    ps,
     pw,
 )
 from mdtensor.errors import DTypeError, ProgramError, ShapeError, TranslationError
@@ -74,25 +71,11 @@ def test_arrays_of_any_layout(array) -> None:
     np.testing.assert_allclose(matvec(array, X), np.asarray(array) @ X)
 
 
-def test_outputs_of_any_layout() -> None:
-    whole = np.zeros((6, 2))
-    matvec(whole[:, 1], M, X)
-    np.testing.assert_allclose(whole, np.stack([np.zeros(6), M @ X], axis=1))
-
-
-def test_an_output_may_overlap_an_input() -> None:
-    square = M.copy()
-    matvec(square[0], square, X)
-    np.testing.assert_allclose(square[0], M @ X)
-
-
 def test_wrong_arguments() -> None:
     with pytest.raises(TypeError, match=r"matvec\(\) lacks an argument for 'v'"):
         matvec(M)
     with pytest.raises(TypeError, match=r"takes 3 arguments, or 2 without its outputs, not 4"):
         matvec(Y, M, X, X)
-    with pytest.raises(DTypeError, match=re.escape("v holds float32, but was declared as Buffer")):
-        matvec(M, X.astype("f4"))
 
 
 def test_declared_sizes_are_checked() -> None:
@@ -114,21 +97,6 @@ def test_clauses_are_checked() -> None:
         mdh(out(w=D), cc)
     with pytest.raises(DTypeError, match="is no scalar type"):
         Buffer[3.5]
-
-
-def test_elements_that_are_not_written_stay() -> None:
-    @mdh(out(y=D), inp(x=D), combine_ops(cc))
-    def inside(y, x):
-        for i in range(1, len(x) - 1):
-            y[i] = x[i - 1] + x[i + 1]
-
-    y = np.full(6, 7.0)
-    inside(y, X)
-    np.testing.assert_array_equal(y, [7, 2, 4, 6, 8, 7])
-    strided = np.full(12, 7.0)
-    inside(strided[::2], X)
-    np.testing.assert_array_equal(strided[::2], [7, 2, 4, 6, 8, 7])
-    np.testing.assert_array_equal(inside(X), [0, 2, 4, 6, 8])
 
 
 def test_several_outputs_and_accesses() -> None:
@@ -164,16 +132,6 @@ def test_gathers_conditions_and_functions() -> None:
     np.testing.assert_allclose(gathered(X, idx), expected)
 
 
-def test_scan_of_rows() -> None:
-    @mdh(out(y=D), inp(x=D), combine_ops(cc, ps(add)))
-    def sums(y, x):
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                y[i, j] = x[i, j]
-
-    np.testing.assert_allclose(sums(M), np.cumsum(M, axis=1))
-
-
 def test_numbers_share_a_kernel_and_keep_their_types() -> None:
     @mdh
     def scaled(alpha, x):
@@ -187,21 +145,6 @@ def test_numbers_share_a_kernel_and_keep_their_types() -> None:
     programs = [key[2] for key in program_calls._table if key[:2] == ("mdh", scaled.key)]
     assert len(programs) == 4
     assert scaled.steps(2.0, np.ones(4, "f4"))[0].outputs[0].spec.dtype == np.float32
-
-
-def test_what_a_function_returns() -> None:
-    @mdt.mdh
-    def centred(x):
-        n = len(x)
-        centre = np.zeros(n, x.dtype)
-        mean = 0.0
-        for i in range(n):
-            mean += x[i]
-        for i in range(n):
-            centre[i] = x[i] - mean / n
-        return centre
-
-    np.testing.assert_allclose(centred(X), X - X.mean())
 
 
 def test_outputs_without_operators() -> None:
@@ -264,11 +207,6 @@ def carried(x):
         x[i] = x[i - 1] + 1
 
 
-def out_of_reach(x, y):
-    for i in range(len(x)):
-        y[i] = x[i + 1]
-
-
 def below_zero(x, y):
     for i in range(len(x)):
         y[i] = x[i - 1]
@@ -290,12 +228,6 @@ def unknown_construct(x):
 def scattered(x, h):
     for i in range(len(x)):
         h[x[i]] = i
-
-
-def no_operator(M, w):
-    for i in range(len(w)):
-        for k in range(M.shape[1]):
-            w[i] = M[i, k]
 
 
 def not_injective(M, w):
@@ -353,11 +285,6 @@ def rounded_sum(x, n):
         n[0] += x[i]
 
 
-def whole_array(x, y):
-    for i in range(len(x)):
-        y[i] = x + 1
-
-
 def slices(x, y):
     for i in range(len(x)):
         y[i] = x[:i]
@@ -371,11 +298,6 @@ def over_elements(x, y):
 WRONG = [
     (carried, (np.ones(5000),), "loop 'i' reads an element of x that an earlier iteration writes"),
     (
-        out_of_reach,
-        (X, Y),
-        "index i+1 of x is out of reach: it runs from 1 to 6, but axis 0 has extent 6",
-    ),
-    (
         below_zero,
         (X, Y),
         "index i-1 of x is out of reach: it runs from -1 to 4, but axis 0 has extent 6",
@@ -386,11 +308,6 @@ WRONG = [
         scattered,
         (np.zeros(5000, int), Y),
         "iterations of loop 'i' may write the same element of h, and the last would win",
-    ),
-    (
-        no_operator,
-        (M, Y),
-        "every iteration of loop 'k' writes the same element of w, and the last would win",
     ),
     (not_injective, (M, Y), "several iterations of loop 'i' write one element of w"),
     (unknown_bound, (X, COUNTS), "a bound of a loop is no integer"),
@@ -416,7 +333,6 @@ WRONG = [
         (X, COUNTS),
         "n holds integers, so every step of the reduction would round",
     ),
-    (whole_array, (X, Y), "x: float64[6] is used as a whole: operation 'add'"),
     (slices, (X, Y), "x is indexed by a slice"),
     (over_elements, (X, Y), "a loop goes over the elements of an array"),
 ]
@@ -464,11 +380,6 @@ def reads_an_output(y, x):
         y[i] = y[i] + x[i]
 
 
-def one_loop(y, x):
-    for i in range(6):
-        y[i] = x[i]
-
-
 def two_loops(y, x):
     for i in range(6):
         for k in range(6):
@@ -514,7 +425,6 @@ def triangle(y, x):
 WRONG_NESTS = [
     (writes_an_input, (cc,), "x is an input, but it is written"),
     (reads_an_output, (cc,), "output y is read before it is written"),
-    (one_loop, (cc, pw(add)), "combine_ops names 2 operators, but 1 loop is nested"),
     (two_loops, (cc,), "combine_ops names 1 operator, but more loops are nested"),
     (
         two_loops,

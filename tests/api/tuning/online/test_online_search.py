@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from mdtensor.api.tuning.online.time_account import Done
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.schedule.schedule import Schedule
+from tests.hurried import at_once
 
 SHARE = 0.1
 SOURCE = KernelSource("", "", (), (), (), sizes_by_value=False)
@@ -372,21 +372,14 @@ def test_calls_within_a_call_just_run() -> None:
 
 def test_threads_get_their_results() -> None:
     program = Program(1e-3, dict.fromkeys(range(1, 9), (1e-3, 1)))
-    wrong: list[Any] = []
 
     def calls() -> None:
         for _ in range(3000):
             out = np.zeros(3)
             program.search.call(program.trusted, program.kernel, (out,), SHARE)
-            if not (out == 1).all():
-                wrong.append(out)
+            assert (out == 1).all()
 
-    threads = [threading.Thread(target=calls) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not wrong
+    at_once(*[calls] * 4)
 
 
 def test_what_took_longer_than_was_foretold_is_earned_back() -> None:

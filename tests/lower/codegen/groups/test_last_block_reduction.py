@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,6 @@ from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import Case, dense_layer, einsum, gpu, largest, matmul
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case
-from tests.lower.random_resident import random_resident_schedule
 from tests.lower.running import device
 
 
@@ -68,17 +66,6 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_named_cases(name):
     assert fuzz.check(CASES[name])
-
-
-def test_random_schedules():
-    checked = 0
-    for number in range(40):
-        case = fuzz.random_case(f"14/gpu/{number}")
-        problem = case.problem()
-        if problem.contracted:
-            schedule = random_resident_schedule(random.Random(number), problem)
-            checked += fuzz.check(replace(case, schedule=replace(schedule, last_group=True)))
-    assert checked > 12
 
 
 def test_results_are_the_same_every_time():

@@ -19,12 +19,12 @@ from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from tests.kernels.kernel_cases import CASES, cpu
 from tests.lower.codegen.frames import frame_of
+from tests.problems import einsum_problem
 
 
 def stencil(function, *shape: int) -> Problem:
@@ -77,8 +77,7 @@ def test_rows_whose_distance_is_a_name_are_all_asked_for():
 
 
 def test_along_the_reduced_dim():
-    specs = TensorSpec.of((64, 512)), TensorSpec.of((512,))
-    problem = problem_from_md_hom(md_hom_from_einsum("ij,j->i", specs))
+    problem = einsum_problem("ij,j->i", (64, 512), (512,))
     schedule = cpu(2, (1,), registers=(2, 32), lane=1, width=16, staged=("", ""), ahead=4)
     assert places(problem, schedule) == ["656", "640", "144", "128", "144", "128"]
 
@@ -93,8 +92,7 @@ def test_staged_and_computed_places_are_not():
 
 
 def test_nothing_without_loops_or_where_the_innermost_leaves_a_stream_alone():
-    specs = (TensorSpec.of((6, 8)), TensorSpec.of((6,)))
-    problem = problem_from_md_hom(md_hom_from_einsum("ij,i->ij", specs))
+    problem = einsum_problem("ij,i->ij", (6, 8), (6,))
     schedule = cpu(2, (), registers=(1, 4), lane=1, width=4, staged=("", ""), ahead=1)
     assert innermost(schedule) == 1
     load = Load("b1", problem.inputs[1], as_index(0))

@@ -222,9 +222,6 @@ def test_buffers_that_begin_anywhere_have_a_program_of_their_own():
     [
         ({"lead": (0, 1)}, "schedule.lead needs 3 entries or none"),
         ({"lead": (0, 0, -1)}, "schedule.lead is at least 0"),
-        ({"resident": False}, "goes with resident accumulators only"),
-        ({"prefetch": True}, "prefetch needs staged inputs and tiles of one"),
-        ({"march": True, "parts": (9, 9, 9)}, "a group that marches has several blocks"),
         (
             {"march": True, "registers": (2, 2, 4), "parts": (9, 9, 1)},
             "by blocks of one work-item",

@@ -316,7 +316,6 @@ def _changed_tf32(name: str, **changes: object) -> tuple[Case, Schedule]:
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("all columns", {"bulk": False, "stages": 1}, "matrices are staged in 2 or more stages"),
         ("all columns", {"tiles": (0, 64, 0)}, "tiles are 32 deep along one reduced dim"),
         ("all columns", {"registers": (2, 16, 64)}, "pairs of rows and columns, and 8 deep"),
         (

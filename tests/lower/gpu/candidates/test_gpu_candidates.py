@@ -27,6 +27,7 @@ from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.problems import einsum_problem
 from tests.targets import H200
 
 SHAPES = {
@@ -42,8 +43,7 @@ SHAPES = {
 
 
 def problem_of(text: str, dtype: str = "f4") -> Problem:
-    specs = [TensorSpec.of(shape, dtype) for shape in SHAPES[text]]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
+    return einsum_problem(text, *SHAPES[text], dtype=dtype)
 
 
 @pytest.mark.sampled(5)
@@ -68,8 +68,7 @@ def test_rows_are_dims_that_share_what_lies_along_the_results():
 
 
 def test_large_products_are_blocked_with_many_points_a_work_item():
-    specs = [TensorSpec.of((4096, 4096)), TensorSpec.of((4096, 4096))]
-    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    problem = einsum_problem("ik,kj->ij", (4096, 4096), (4096, 4096))
     _, best = ranked_on_gpu(problem, H200)[0]
     assert math.prod(best.registers[d] for d in problem.kept) >= 64
     assert best.staged == ("local", "local")
@@ -97,7 +96,7 @@ def test_teams_share_the_reduction_where_results_are_few_for_the_warps_of_a_devi
     # What a search of ten minutes found, but for its unrolling.
     best = [s for s in found if s.threads == (4, 2, 16) and s.tiles[k] == 32]
     assert any((s.registers[0], s.registers[2], s.stages) == (8, 8, 3) for s in best)
-    many = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", [TensorSpec.of((4096, 4096))] * 2))
+    many = einsum_problem("ik,kj->ij", (4096, 4096), (4096, 4096))
     assert not any(s.threads[1] in (2, 4) for s in gpu_candidates(many, target) if any(s.staged))
 
 
@@ -125,8 +124,7 @@ def test_estimates_grow_with_the_work():
 
 
 def test_every_schedule_has_an_estimate():
-    specs = [TensorSpec.of((1 << 12,)), TensorSpec.of((1 << 12,))]
-    outer = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))
+    outer = einsum_problem("i,j->ij", (1 << 12,), (1 << 12,))
     for problem in (outer, problem_of("ij,j->i"), problem_of("i,i->")):
         _, simple = ranked(problem, H200)[-1]
         assert not simple.resident
@@ -134,8 +132,7 @@ def test_every_schedule_has_an_estimate():
 
 
 def test_structures_have_the_simple_schedule():
-    specs = [TensorSpec.of((64,)), TensorSpec.of((64,))]
-    problem = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))
+    problem = einsum_problem("i,j->ij", (64,), (64,))
     assert not list(gpu_candidates(problem, H200))
     assert len(ranked(problem_of("ij,j->i"), H200, general=True)) == 1
 
@@ -158,8 +155,7 @@ def test_rows_are_neighbours_in_the_source_where_copies_would_be_of_single_eleme
 
 
 def test_column_sums_are_read_in_whole_lines():
-    specs = [TensorSpec.of((4096, 4096))]
-    problem = problem_from_md_hom(md_hom_from_einsum("ij->j", specs))
+    problem = einsum_problem("ij->j", (4096, 4096))
     _, best = ranked_on_gpu(problem, H200)[0]
     assert best.threads[1] * best.chunks[1] * 4 >= 128
 
@@ -180,8 +176,7 @@ def test_no_work_item_computes_more_than_a_point_a_cycle():
     [(8, (1, 3, 4), (1, 3, 0)), (16, (1, 3, 4), (1, 3, 0)), (64, (1, 3, 4), (1, 0, 0))],
 )
 def test_steps_and_depth_are_shared_out_among_short_reduced_dims(depth, steps, tiles):
-    specs = [TensorSpec.of((64, 7, 21, 4)), TensorSpec.of((4, 21, 7, 64))]
-    problem = problem_from_md_hom(md_hom_from_einsum("ikab,bakj->ij", specs))
+    problem = einsum_problem("ikab,bakj->ij", (64, 7, 21, 4), (4, 21, 7, 64))
     schedule = blocked(problem, (8, 8), (8, 8), depth)
     dims = [problem.labels.index(label) for label in "kab"]
     assert tuple(schedule.registers[d] for d in dims) == steps
@@ -190,8 +185,7 @@ def test_steps_and_depth_are_shared_out_among_short_reduced_dims(depth, steps, t
 
 
 def test_a_long_reduction_has_round_steps_and_tiles():
-    specs = [TensorSpec.of((64, 500)), TensorSpec.of((500, 64))]
-    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    problem = einsum_problem("ik,kj->ij", (64, 500), (500, 64))
     schedule = blocked(problem, (8, 8), (8, 8), 16)
     d = problem.labels.index("k")
     assert (schedule.registers[d], schedule.tiles[d], schedule.prefetch) == (8, 16, True)

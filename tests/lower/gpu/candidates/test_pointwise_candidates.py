@@ -17,12 +17,12 @@ from mdtensor.lower.schedule.schedule import MOST_STAGES
 from mdtensor.lower.schedule.tiling import tilings_of
 from mdtensor.lower.search.candidates import estimated, ranked
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from tests.kernels.kernel_cases import Case, einsum
 from tests.lower import fuzz
+from tests.problems import einsum_problem as problem_of
 from tests.targets import H200
 
 
@@ -33,11 +33,6 @@ def star(u):
 def stencil(n: int, border: str) -> Problem:
     found = stencil_from_function(star, [TensorSpec.of((n, n, n))])
     return problem_from_md_hom(md_homs_from_stencil(found, Border(border))[0])
-
-
-def problem_of(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:
-    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 PROBLEMS = {

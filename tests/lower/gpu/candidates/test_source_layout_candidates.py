@@ -22,17 +22,12 @@ from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Operand,
     md_homs_from_convolution,
 )
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.views import AffineIndex
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import single_case
+from tests.problems import einsum_problem as einsum
 from tests.targets import H200
-
-
-def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:
-    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 def capsules(side: int, filters: int, channels: int = 3) -> MDHom:

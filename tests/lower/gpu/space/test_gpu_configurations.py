@@ -9,11 +9,9 @@ import pytest
 from mdtensor.autotune.space.space import Space
 from mdtensor.lower.gpu.space.gpu_configurations import configuration_on_gpu, schedule_on_gpu
 from mdtensor.lower.gpu.space.gpu_space import gpu_parameters
-from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.search.candidates import ranked
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.gpu.candidates.test_gpu_candidates import SHAPES, problem_of
+from tests.problems import einsum_problem
 from tests.targets import H200
 
 
@@ -28,8 +26,7 @@ def test_a_candidate_is_the_schedule_of_its_configuration(text: str) -> None:
 
 
 def test_a_computation_without_dims_has_its_place() -> None:
-    specs = [TensorSpec.of((1,))] * 2
-    problem = problem_from_md_hom(md_hom_from_einsum("i,i->", specs))
+    problem = einsum_problem("i,i->", (1,), (1,))
     assert not problem.extents
     space = Space(gpu_parameters(problem, H200))
     ((_, schedule),) = ranked(problem, H200)

@@ -16,7 +16,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.cpu.cpu_configurations import schedule_on_cpu
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.generic_problem import generalised
-from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scratch_memory import operand_bytes
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.rules.scratch_rules import scratch_bytes, within_scratch
@@ -24,17 +24,11 @@ from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.lower.search.schedule_space import configuration_from, parameters_of
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.fuzz import random_case
+from tests.problems import einsum_problem as problem_of
 from tests.targets import CPU, H200
 
 ALLOWED = 64 << 20
-
-
-def problem_of(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:
-    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 def network(seed: int) -> tuple[Problem, int]:
