@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.problem.packed_sums import with_packed_sums
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.simplify_expr import (
     FALSE,
@@ -38,15 +37,13 @@ class Choice:
     point's tuple; `asked` are the numbers of the latter on which each depends, but none before it.
     `results` are those of the scalar function.
 
-    Where all elements are computed in any case, as in vectors, `wins` is the condition, and
-    `packed` are the results, with sums that go together.
+    Where all elements are computed in any case, as in vectors, `wins` is the condition.
     """
 
     conditions: tuple[Expr, ...]
     asked: tuple[tuple[int, ...], ...]
     results: tuple[Expr, ...]
     wins: Expr
-    packed: tuple[Expr, ...]
 
 
 @lru_cache(64)
@@ -72,7 +69,7 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
         left = [n for n in left if n not in asked[-1]]
     by_name = substitute(condition, [*held, *own])
     least = min((wins, by_name), key=lambda each: each.size)
-    return Choice(conditions, tuple(asked), results, least, with_packed_sums(results))
+    return Choice(conditions, tuple(asked), results, least)
 
 
 def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:

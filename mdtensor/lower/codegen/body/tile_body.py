@@ -19,6 +19,7 @@ from mdtensor.lower.codegen.base.value_from_expr import (
     value_of,
     values_of,
 )
+from mdtensor.lower.codegen.body.packed_sums import with_packed_sums
 from mdtensor.lower.codegen.body.select_tuple import select_tuple, take_tuple
 from mdtensor.lower.codegen.memory.prefetch import asked_ahead
 from mdtensor.lower.codegen.memory.traversal import traversed
@@ -91,6 +92,7 @@ class Body:
         choice, taken = None, list[Statement]()
         if not direct and not are_large(scalar.results):
             choice = choice_of(self.frame.problem, in_order=in_order)
+        packed = () if choice is None else with_packed_sums(choice.results)
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
         steps = list(itertools.product(*positions))
         for step, (u, point) in traversed(self.frame, self.tile.points, self.counts, steps):
@@ -104,7 +106,7 @@ class Body:
                     continue
                 results: Sequence[Value]
                 if choice is not None:
-                    values = values_of(choice.packed, params, index, self._part, name_shared=True)
+                    values = values_of(packed, params, index, self._part, name_shared=True)
                     own = [self._part(v) if isinstance(v, Calc) else v for v in values]
                     results = select_tuple(choice, refs, own, params, index)
                 else:

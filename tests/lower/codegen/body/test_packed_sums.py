@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mdtensor.lower.problem.packed_sums import with_packed_sums
+from mdtensor.lower.codegen.body.packed_sums import with_packed_sums
 from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
 from mdtensor.translate.trees import evaluate, nodes
 
