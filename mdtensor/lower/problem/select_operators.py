@@ -36,11 +36,14 @@ class Choice:
     have the parameters of the scalar function, then the accumulator's elements, then those of the
     point's tuple; `asked` are the numbers of the latter on which each depends, but none before it.
     `results` are those of the scalar function.
+
+    Where all elements are computed in any case, as in vectors, `wins` is the condition.
     """
 
     conditions: tuple[Expr, ...]
     asked: tuple[tuple[int, ...], ...]
     results: tuple[Expr, ...]
+    wins: Expr
 
 
 @lru_cache(64)
@@ -64,7 +67,9 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
     for condition in conditions:
         asked.append(tuple(n for n in left if own[n] in nodes(condition)))
         left = [n for n in left if n not in asked[-1]]
-    return Choice(conditions, tuple(asked), results)
+    by_name = substitute(condition, [*held, *own])
+    least = min((wins, by_name), key=lambda each: each.size)
+    return Choice(conditions, tuple(asked), results, least)
 
 
 def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:

@@ -12,10 +12,12 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.llvm.language import LLVM_IR_FMA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
-from mdtensor.lower.ir.statements import Set, Statement, When
+from mdtensor.lower.ir.statements import Let, Set, Statement, When
+from mdtensor.lower.ir.values import Calc, Ref
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem.narrow_tuples import with_narrow_places
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
@@ -24,8 +26,9 @@ from mdtensor.lower.problem.widen_comparisons import with_compared_words
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.translate.combine import Operator, named, operator_from_function
 from mdtensor.translate.trees import evaluate
+from tests.lower import fuzz_llvm
 from tests.lower.running import device
-from tests.targets import H200
+from tests.targets import CPU, H200
 
 BEST = 9
 
@@ -161,6 +164,45 @@ def test_a_tuple_is_computed_where_it_is_taken() -> None:
     assert len(taken) == len(looks) > 0
     for when in looks:
         assert not re.search(r"'a\d+_0_[12]'", repr(when.condition))
+
+
+def test_in_vectors_one_condition_chooses_all_elements() -> None:
+    problem = problem_of(64, 256)
+    schedule = next(s for _, s in ranked(problem, CPU) if s.width > 1)
+    values = _new_elements(lowered(problem, schedule)[0].body)
+    groups = [values[n : n + 3] for n in range(0, len(values), 3)]
+    assert groups
+    for group in groups:
+        assert len({value.args[0] for value in group}) == 1
+
+
+def test_kernels_of_processors_choose_as_python_does() -> None:
+    problem = problem_of(70, 257)
+    draw = np.random.default_rng(7)
+    arrays = [
+        draw.integers(0, 40, n).astype(t) for n, t in zip((70, 257, 70, 257), TYPES, strict=True)
+    ]
+    expected = results(arrays)
+    schedule = next(s for _, s in ranked(problem, CPU) if s.width > 1)
+    runs = (device(), OPENCL), (fuzz_llvm.device(), LLVM_IR_FMA)
+    for on, language in runs:
+        source = program_of(problem, schedule, language)
+        assert "65535" in source.text  # the count and the weight are one sum
+        outs = [np.full(70, -7, dtype) for dtype in ("f8", "i4", "i4")]
+        on.compile(source)(*arrays, *outs)
+        assert list(zip(*(out.tolist() for out in outs), strict=True)) == expected
+
+
+def _new_elements(statements: Sequence[Statement]) -> list[Calc]:
+    """The selections that accumulators are assigned, in order."""
+    found: list[Calc] = []
+    for statement in statements:
+        match statement:
+            case Let(Ref(name), Calc("select") as value) if name.startswith("n"):
+                found.append(value)
+            case _:
+                found += _new_elements(getattr(statement, "body", ()))
+    return found
 
 
 def _whens(statements: Sequence[Statement]) -> list[When]:

@@ -19,6 +19,8 @@ from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.ir.statements import Pointer, Statement
 from mdtensor.lower.problem.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.problem.scratch_memory import CELL
+from mdtensor.lower.problem.simd_lanes import most_lanes
+from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import DimTiling
 from mdtensor.translate.scalar_function import identity_function
@@ -165,21 +167,25 @@ def sources(problem: Problem, partials: Partials) -> list[Statement]:
 
 
 def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
-    """A schedule of the combination whose groups have one work-item."""
+    """A schedule of the combination whose groups have one work-item.
+
+    Those that scatter compute without vectors, but what they leave lies side by side.
+    """
     count = len(combined.extents)
     nearest = count - 1
-    vectors = schedule.width > 1 and nearest > 0
+    width = schedule.width
+    if schedule.scatter and asm_of(schedule.asm).vectors:
+        width = most_lanes(combined)
+    vectors = width > 1 and nearest > 0
     ones = (1,) * count
     return Schedule(
         schedule.asm,
         parts=ones,
         tiles=(0,) * count,
         threads=ones,
-        registers=tuple(
-            schedule.width if vectors and n == nearest else 1 for n in range(len(ones))
-        ),
+        registers=tuple(width if vectors and n == nearest else 1 for n in range(len(ones))),
         lane=nearest if vectors else -1,
-        width=schedule.width if vectors else 1,
+        width=width if vectors else 1,
         group_order=(*range(1, count), 0),
         loop_order=tuple(range(1, count)),
         reduce_order=(0,),

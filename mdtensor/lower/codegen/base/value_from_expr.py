@@ -45,14 +45,16 @@ def values_of(
     params: Sequence[Value],
     indices: Callable[[str], Value] = _no_indices,
     naming: Naming | None = None,
+    *,
+    name_shared: bool = False,
 ) -> list[Value]:
     """The values of expressions on the given parameters; `indices` gives those of dims.
 
     Half floats are computed in float32 and booleans in bytes that are 0 or 1; operands of fewer
     lanes widen to the most lanes among them. With `naming`, what large expressions share is named
-    once; values are written out elsewhere.
+    once, and with `name_shared` what small ones do; values are written out elsewhere.
     """
-    if naming is not None and are_large(exprs):
+    if naming is not None and (name_shared or are_large(exprs)):
         return _Named(exprs, params, indices, naming).values()
     return folded(exprs, lambda node, args: _value(node, args, params, indices))
 

@@ -1,4 +1,4 @@
-"""Conditional update of an accumulator, for operators that keep one of two tuples.
+"""Update of an accumulator, for operators that keep one of two tuples.
 
 One branch for several points was measured too: none of their looks waits for another then, but
 what they compared takes more instructions to remember than a branch saves.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from mdtensor.lower.codegen.base.tuple_variables import sets
 from mdtensor.lower.codegen.base.value_from_expr import value_of, values_of
 from mdtensor.lower.ir.statements import Let, Statement, When
-from mdtensor.lower.ir.values import Ref, Value
+from mdtensor.lower.ir.values import Calc, Ref, Value
 from mdtensor.lower.problem.select_operators import Choice
 
 
@@ -38,3 +38,21 @@ def take_tuple(
         holds = value_of(condition, [*params, *refs, *own], index)
         statements = [*lets, When(holds, tuple(statements))]
     return statements
+
+
+def select_tuple(
+    choice: Choice,
+    refs: Sequence[Ref],
+    own: Sequence[Value],
+    params: Sequence[Value],
+    index: Callable[[str], Value],
+) -> list[Value]:
+    """The accumulator's tuple or the point's own one: a selection for each element.
+
+    All ask for one condition, so that in vectors its mask is made once.
+    """
+    wins = value_of(choice.wins, [*params, *refs, *own], index)
+    return [
+        Calc("select", (wins, value, ref), ref.dtype, ref.lanes)
+        for ref, value in zip(refs, own, strict=True)
+    ]

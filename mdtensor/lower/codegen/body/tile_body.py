@@ -19,7 +19,8 @@ from mdtensor.lower.codegen.base.value_from_expr import (
     value_of,
     values_of,
 )
-from mdtensor.lower.codegen.body.select_tuple import take_tuple
+from mdtensor.lower.codegen.body.packed_sums import with_packed_sums
+from mdtensor.lower.codegen.body.select_tuple import select_tuple, take_tuple
 from mdtensor.lower.codegen.memory.prefetch import asked_ahead
 from mdtensor.lower.codegen.memory.traversal import traversed
 from mdtensor.lower.ir.index import Index, as_index, name
@@ -89,21 +90,28 @@ class Body:
         direct = is_elementwise(operator)
         in_order = self._goes_in_order()
         choice, taken = None, list[Statement]()
-        if self.frame.schedule.resident and not direct and not are_large(scalar.results):
+        if not direct and not are_large(scalar.results):
             choice = choice_of(self.frame.problem, in_order=in_order)
+        packed = () if choice is None else with_packed_sums(choice.results)
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
         steps = list(itertools.product(*positions))
         for step, (u, point) in traversed(self.frame, self.tile.points, self.counts, steps):
             reduced = tuple(zip(dims, step, strict=True))
             for piece, refs in self._targets(u):
                 reads = self.frame.problem.reads
-                if choice is not None:
-                    params, index = self._params(reads, point, reduced, piece)
+                params, index = self._params(reads, point, reduced, piece)
+                if choice is not None and self.frame.schedule.resident:
                     prefix = f"v{self.prefix}{len(taken)}"
                     taken += take_tuple(choice, refs, params, index, prefix)
                     continue
-                values = self.values(scalar, reads, point, reduced, piece)
-                results = combined(operator, refs, values, in_order=in_order)
+                results: Sequence[Value]
+                if choice is not None:
+                    values = values_of(packed, params, index, self._part, name_shared=True)
+                    own = [self._part(v) if isinstance(v, Calc) else v for v in values]
+                    results = select_tuple(choice, refs, own, params, index)
+                else:
+                    values = values_of(scalar.results, params, index, self._part)
+                    results = combined(operator, refs, values, in_order=in_order)
                 self._assign(refs, results, direct or len(refs) == 1)
         return [*self.asked_ahead(), *self.statements, *taken]
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from mdtensor.lower.codegen.base.destinations import Destination
 from mdtensor.lower.codegen.base.frame import Frame, Piece, tile_of
@@ -20,7 +23,9 @@ from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import I64
 from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Pointer, Statement, Store
-from mdtensor.lower.ir.values import Load, Ref
+from mdtensor.lower.ir.values import Calc, Load, Ref, Value
+from mdtensor.lower.problem.simd_lanes import LANES
+from mdtensor.lower.schedule.machine_model import asm_of
 
 _ONE = Piece(0, 1, 1)
 
@@ -55,13 +60,23 @@ def scatter(
         Pointer(pointer, d.pointer, d.memory, "global", d.offset, const=False)
         for pointer, d in zip(own, destinations, strict=True)
     ]
-    clear = [
-        Store(own[k], d.memory, place(k, name("copy"), point), value)
-        for k, (d, value) in enumerate(zip(destinations, neutral, strict=True))
-    ]
+
+    def cleared(values: Sequence[Value]) -> tuple[Statement, ...]:
+        return tuple(
+            Store(own[k], d.memory, place(k, name("copy"), point), value)
+            for k, (d, value) in enumerate(zip(destinations, values, strict=True))
+        )
+
     one, zero = as_index(1), as_index(0)
-    start: Statement = Loop("point", zero, frame.problem.extents[dim], one, tuple(clear))
-    start = Loop("copy", zero, as_index(copies(frame)), one, (start,))
+    extent = frame.problem.extents[dim]
+    clear: list[Statement] = [LetIndex("point", zero, mutable=True)]
+    alike: list[Statement] = []
+    if asm_of(frame.schedule.asm).vectors and all(d.strides[dim] == one for d in destinations):
+        vectors = [Ref(f"neutral{k}", value.dtype, LANES) for k, value in enumerate(neutral)]
+        alike += lets(vectors, neutral)
+        clear.append(Loop("point", None, extent, as_index(LANES), cleared(vectors)))
+    clear.append(Loop("point", None, extent, one, cleared(neutral)))
+    start = Loop("copy", zero, as_index(copies(frame)), one, tuple(clear))
 
     tile = tile_of(frame, dict.fromkeys(frame.problem.kept, 1))
 
@@ -78,6 +93,7 @@ def scatter(
             held = [Ref(f"v{copy}_{k}", value.dtype) for k, value in enumerate(values)]
             found += lets(held, values)
             at = Ref(f"at{copy}", I64)
+            index, positive = _without_sign(index, at)
             found.append(Let(at, index))
             spots = [place(k, copy, name(at.name)) for k in range(len(held))]
             before = [Load(own[k], d.memory, spots[k]) for k, d in enumerate(destinations)]
@@ -88,13 +104,34 @@ def scatter(
                 Store(own[k], d.memory, spots[k], after[k]) for k, d in enumerate(destinations)
             ]
             below = If(name(at.name), "<", problem.extents[dim], tuple(inside))
-            found.append(If(as_index(-1), "<", name(at.name), (below,)))
+            found.append(replace(positive, body=(below,)))
         return found
 
-    statements: list[Statement] = [start, *bases(frame), *combining_loops(frame, tile, at_point)]
+    statements: list[Statement] = [
+        *alike,
+        start,
+        *bases(frame),
+        *combining_loops(frame, tile, at_point),
+    ]
     for d in reversed(around):
         tiling = frame.tilings[d]
         low, high = name(tiling.var("t")), name(tiling.var("e"))
         statements = [Loop(tiling.var("r"), low, high, one, tuple(statements))]
     here = frame.tilings[dim]
     return [LetIndex(here.var("r"), name(here.var("t"))), *pointers, *statements]
+
+
+def _without_sign(index: Value, at: Ref) -> tuple[Value, If]:
+    """The index to hold in `at`, and the test, still without a body, that it is not negative.
+
+    A narrow one is widened with zeros, and a negative one thus as large as no positive one:
+    processors take an instruction more for a load that copies the sign.
+    """
+    if isinstance(index, Calc) and index.op == "cast":
+        (narrow,) = index.args
+        size = narrow.dtype.itemsize
+        if narrow.dtype.kind == "i" and size < I64.itemsize:
+            unsigned = Calc("cast", (narrow,), np.dtype(f"u{size}"))
+            most = as_index(1 << 8 * size - 1)
+            return replace(index, args=(unsigned,)), If(name(at.name), "<", most, ())
+    return index, If(as_index(-1), "<", name(at.name), ())
