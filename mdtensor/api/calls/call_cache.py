@@ -58,12 +58,19 @@ _active = invalidation.watchers
 # and its arguments. None where nothing is.
 Tracer = Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
 tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+# What plans the calls of this context; see `program_calls`.
+planner: ContextVar[Callable[[Any], Any] | None] = ContextVar("planner", default=None)
 
 
 def note(noted: Noted) -> None:
     """Records what the current call ran, for the call cache."""
     if _active and (notes := _recording.get()) is not None:
         notes.append(noted)
+
+
+# With these, a call that a traced function makes is no part of the call that traces it: its result
+# is a constant.
+APART: list[Setting] = [(_recording, None), (tracer, None), (planner, None), (TRACED, None)]
 
 
 def is_noting() -> bool:
@@ -237,6 +244,8 @@ def recalled(
                     return result
         if invalidation.has_tensors and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found
+        if _active and TRACED.get() is not None:
+            return scoped(APART, called, *args, **options)
         if _active and call_trace.begins():
             return call_trace.traced(name, called, args, options)
         try:
@@ -268,8 +277,8 @@ def recalled(
                 return result
         if _active:
             call_trace.missed(key, known)
-        if is_noting():  # a part of the call that is being made, but of no function that is traced
-            return scoped([(TRACED, None)], whole, *args, **options)
+        if is_noting():  # a part of the call that is being made
+            return whole(*args, **options)
         device = None if invalidation.cupy_array is None else device_scope.elsewhere(args, options)
         if device is not None:
             return kept_for(device, key, args, options)

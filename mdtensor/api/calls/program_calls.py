@@ -37,12 +37,14 @@ from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
+from mdtensor.scoped import scoped
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.stages import staged
+from mdtensor.translate.tracing import TRACED
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
@@ -73,7 +75,7 @@ class Request:
 # What plans the calls of this context instead of running them, and returns what stands for the
 # results.
 Planner = Callable[[Request], Any]
-planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
+planner: ContextVar[Planner | None] = call_cache.planner
 
 _TABLE_SIZE = 8192
 # Programs by front ends' keys and layouts, and what front ends made before.
@@ -151,9 +153,12 @@ def call(
     `out` that does not fit.
     """
     options: dict[str, Any] = {"casting": casting, "skeleton": skeleton, "check": check}
-    if front_end and invalidation.watchers and call_trace.begins():
+    if invalidation.watchers:
         given = key, operands, build, out, constants, moment
-        return call_trace.traced(front_end, call, given, options)
+        if TRACED.get() is not None:
+            return scoped(call_cache.APART, call, *given, **options)
+        if front_end and call_trace.begins():
+            return call_trace.traced(front_end, call, given, options)
     given = () if out is None else _several(out)
     generation = invalidation.generation()
     xp = array_module((*operands, *given))

@@ -334,7 +334,7 @@ def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
         assert (result == 14).all()
         engine.settle(timeout=600)
     compiler = engine.tiers.apart
-    assert 1 <= starts(compiler) <= 2, "its own kernel crashes, and perhaps a general one"
+    assert 1 <= starts(compiler) <= 3, "its own kernel crashes it, and perhaps a general one"
     engine.tiers.background.finish()
 
 

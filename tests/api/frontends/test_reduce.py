@@ -478,8 +478,15 @@ def test_a_function_with_other_parameters_is_refused() -> None:
 
 
 def test_a_function_may_call_mdtensor_on_constants() -> None:
-    found = mdt.reduce("i->", np.ones(3), f=lambda x: x * mdt.einsum("i,i->", [1.0, 2.0], [3, 4]))
-    assert found == 33
+    """Such a call is no part of the one that traces the function, nor of a plan of that."""
+
+    def times(x: Any) -> Any:
+        return x * mdt.einsum("i,i->", [1.0, 2.0], [3, 4])
+
+    x = np.ones(3)
+    assert [mdt.reduce("i->", x, f=times) for _ in range(3)] == [33] * 3
+    plan = mdt.compile(mdt.reduce, "i->", np.ones(4), f=times)
+    assert plan(np.ones(4)) == 44
 
 
 NUMBERS = itertools.count(2)
