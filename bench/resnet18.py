@@ -2,19 +2,25 @@
 
 `python -m bench.resnet18 [--log FILE]` runs both layouts, each in two processes that share a cache
 which is empty at first, and prints milliseconds of passes: the first and second ones of a batch of
-1, then of a batch of 8, and the twelfth of all, a batch of 1 again. Batch norms are folded into the
-filters; arithmetic is 3.6 GFLOP an image.
+1, then of a batch of 8, and the twelfth of all, a batch of 1 again. With `--steady`, each process
+passes a batch of 1, or of 8, again and again for so many seconds, and what is printed are the
+medians of passes that began within each of these seconds; a third process tunes first. Batch norms
+are folded into the filters; arithmetic is 3.6 GFLOP an image.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,29 +101,80 @@ def measured(layout: str) -> list[float]:
     return [*times[:4], times[-1]]
 
 
+def steady(layout: str, batch: int, seconds: int) -> list[float]:
+    """Medians of milliseconds, second by second, of passes of one batch again and again."""
+    net = ResNet(layout)
+    x = net.images(batch)
+    times: list[list[float]] = [[] for _ in range(seconds)]
+    first = time.perf_counter()
+    while (begin := time.perf_counter()) < first + seconds:
+        net(x)
+        times[int(begin - first)].append(1e3 * (time.perf_counter() - begin))
+    return [statistics.median(each) if each else math.nan for each in times]
+
+
+def tuned(layout: str, batch: int, seconds: int) -> list[float]:
+    """The same, when the network was tuned for that many seconds before."""
+    import mdtensor as mdt
+
+    net = ResNet(layout)
+    x = net.images(batch)
+    with mdt.tuning("record") as seen:
+        net(x)
+    mdt.tune(seen, seconds, quiet=True)
+    return steady(layout, batch, 3)
+
+
+def in_process(kind: str, layout: str, batch: int, seconds: int, cache: str) -> list[float]:
+    """What a function of this module measures in a process of its own."""
+    command = [sys.executable, "-m", "bench.resnet18", "--kind", kind, "--layout", layout]
+    command += ["--batch", str(batch), "--seconds", str(seconds)]
+    environment = os.environ | {"MDTENSOR_CACHE_DIR": cache}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--log", type=Path, help="a file to write the lines to")
+    parser.add_argument("--steady", type=int, default=0, help="seconds of passes of one batch")
     parser.add_argument("--layout", choices=LAYOUTS, help="measure this one here, as JSON")
+    parser.add_argument("--kind", choices=KINDS, default="first", help="what of it")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=1)
     options = parser.parse_args()
     if options.layout:
-        print(json.dumps(measured(options.layout)))
+        print(json.dumps(KINDS[options.kind](options.layout, options.batch, options.seconds)))
         return
     from bench.machine import commit, now, processor, tell
 
     tell(f"{now()}, commit {commit()}, {processor()}", options.log)
+    if options.steady:
+        for layout, batch in itertools.product(LAYOUTS, (1, 8)):
+            with tempfile.TemporaryDirectory() as cache:
+                for process, kind in (
+                    ("first", "steady"),
+                    ("second", "steady"),
+                    ("tuned", "tuned"),
+                ):
+                    times = in_process(kind, layout, batch, options.steady, cache)
+                    row = "".join(f"{each:6.0f}" for each in times)
+                    tell(f"{layout} of {batch} {process:>8}{row}", options.log)
+        return
     tell(f"{'ms':12}{'process':>8}" + "".join(f"{name:>13}" for name in COLUMNS), options.log)
     for layout in LAYOUTS:
         with tempfile.TemporaryDirectory() as cache:
             for process in ("first", "second"):
-                command = [sys.executable, "-m", "bench.resnet18", "--layout", layout]
-                environment = os.environ | {"MDTENSOR_CACHE_DIR": cache}
-                done = subprocess.run(
-                    command, capture_output=True, text=True, check=True, env=environment
-                )
-                times = json.loads(done.stdout.splitlines()[-1])
+                times = in_process("first", layout, 1, 1, cache)
                 row = "".join(f"{each:13.1f}" for each in times)
                 tell(f"{layout:12}{process:>8}{row}", options.log)
+
+
+KINDS: dict[str, Callable[[str, int, int], list[float]]] = {
+    "first": lambda layout, batch, seconds: measured(layout),
+    "steady": steady,
+    "tuned": tuned,
+}
 
 
 if __name__ == "__main__":

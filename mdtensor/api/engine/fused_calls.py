@@ -41,6 +41,11 @@ class Fused:
     by_rows: ChainSchedule | None = None
 
 
+# The share of a program's time that blocks of rows save at most, from which they are looked for:
+# that takes seconds. Padded copies of images that are convolved are below.
+WORTH_ROWS = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """The outcome of fusing a program under these winners: nothing where it cannot be fused."""
@@ -90,6 +95,8 @@ class Joined:
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
         if not alone:
             seconds += sum(self._least_seconds(step.md_hom) for step in program.steps)
+            if self._most_saved(program) < WORTH_ROWS * seconds:
+                return run
         make = partial(self._make, key, alone)
         ask = partial(self._tiers.background.ask, key, make, must=True)
         return counting(run, LaunchNumbers(math.ceil(WORTH_OFTEN / seconds), ask))
@@ -118,6 +125,11 @@ class Joined:
         self.made[key] = Made(winners, fused)
         if fused is not None:
             self._tiers.tell()
+
+    def _most_saved(self, program: Program) -> float:
+        """What blocks of rows save at most: what lies between goes to memory and comes back."""
+        moved = 2 * sum(spec.nbytes for spec in program.between.values())
+        return moved / self._tiers.target.bandwidth
 
     def _least_seconds(self, md_hom: MDHom) -> float:
         """What a step takes at least: its arithmetic on all cores, or moving its results."""
