@@ -127,9 +127,10 @@ class Joined:
             self._tiers.tell()
 
     def _most_saved(self, program: Program) -> float:
-        """What blocks of rows save at most: what lies between goes to memory and comes back."""
+        """What blocks of rows save at most: launches, and moving what lies between twice."""
         moved = 2 * sum(spec.nbytes for spec in program.between.values())
-        return moved / self._tiers.target.bandwidth
+        launches = _LAUNCHES_OF_STEP * INLINE_LAUNCH * (len(program.steps) - 1)
+        return launches + moved / self._tiers.target.bandwidth
 
     def _least_seconds(self, md_hom: MDHom) -> float:
         """What a step takes at least: its arithmetic on all cores, or moving its results."""
