@@ -105,7 +105,7 @@ class HotCalls:
         return HotCalls, ()
 
     def __del__(self) -> None:
-        if self._counts:  # which the statistics have
+        if getattr(self, "_counts", None):  # which statistics have; an interrupt may leave none
             self.clear()
 
     def add(
