@@ -18,7 +18,27 @@ _GAP, _LONGEST = 0.05, 0.3
 _BREATH = 0.0005  # seconds between the steps of background work in any case
 
 _first = _begun = _ended = float("-inf")  # when the burst began, and its last call; and that ended
+_working: list[None] = []  # an element for each background thread that has work
 _compiling: list[None] = []  # an element for each compiler at work
+
+
+@contextmanager
+def working() -> Generator[None]:
+    """A background thread does a piece of work within."""
+    _working.append(None)
+    try:
+        yield
+    finally:
+        _working.pop()
+
+
+def take_turns() -> None:
+    """Lets a background thread go on, where one has work.
+
+    It would wait 5 ms for Python's lock, again and again, beside calls that NumPy computes.
+    """
+    if _working:
+        time.sleep(0)
 
 
 @contextmanager

@@ -73,3 +73,15 @@ def test_a_call_that_does_not_end_is_waited_for_once(clock: Clock) -> None:
     precedence.preparing()
     assert 0.25 <= waited(clock) <= 0.35
     assert waited(clock) < 0.001
+
+
+def test_who_evaluates_takes_turns_with_work_and_with_nothing_else(clock: Clock) -> None:
+    slept: list[float] = []
+    precedence.time.sleep = slept.append  # type: ignore[assignment]
+    precedence.take_turns()
+    assert not slept
+    with precedence.working():
+        precedence.take_turns()
+    assert slept == [0]
+    precedence.take_turns()
+    assert slept == [0]

@@ -39,7 +39,9 @@ UNTUNED, TUNED = "untuned", "tuned"
 OPTIMIZED = "numpy.einsum(optimize=True)"
 PEERS = ("numpy.einsum", "numpy.matmul", "opt_einsum")
 
-PAUSE_S = 0.05
+# Before an engine begins: threads of OpenBLAS look for work for up to 0.2 s behind a product, and
+# would take the cores of whoever comes next.
+PAUSE_S = 0.25
 BLOCK_S = 0.01
 _MOST_CALLS = 10_000
 # Share of the cores that others may use before times are called rough.

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.forks import keep_over_forks
-from mdtensor.precedence import give_way
+from mdtensor.precedence import give_way, working
 from mdtensor.process_end import seconds_left
 from mdtensor.signals import uninterrupted
 from mdtensor.stage_timer import Recorder, asked_for, beside
@@ -119,7 +119,8 @@ class Background(Generic[Work]):
             work, told, _ = self._waiting[key]
             begun = time.monotonic()
             try:
-                beside(told, self._do, work)
+                with working():
+                    beside(told, self._do, work)
             finally:
                 self._last_s = time.monotonic() - begun
                 with self._lock:

@@ -129,12 +129,12 @@ class CpuPolicy:
         alone = _is_alone(structure, worth)
 
         def work() -> None:
-            if structure.variants or self._tiers.own(problem) is not None:
-                return
-            structure.alone += alone
-            if not (alone and self._improve_alone(structure, problem, math.inf)):
+            if not structure.variants and self._tiers.own(problem) is None:
+                structure.alone += alone
+                if alone and self._improve_alone(structure, problem, math.inf):
+                    return
                 self._tiers.add(structure, sizes, problem, waits=False)
-                self._tiers.tell()
+            self._tiers.tell()
 
         key = (id(structure), sizes) if alone else id(structure)
         self._tiers.background.ask(key, work, must=True, worth=worth)

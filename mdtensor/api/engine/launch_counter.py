@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mdtensor.precedence import take_turns
+
 if TYPE_CHECKING:
     from mdtensor.backends.protocol import Program
 
@@ -105,6 +107,7 @@ class Repeated(AroundProgram):
             number = next(numbers)
             if number >= AGAIN and not number & (number - 1):
                 tell()
+            take_turns()
 
         return counted
 

@@ -101,6 +101,19 @@ def test_what_takes_long_gets_a_kernel_of_its_own_and_no_general_one_before() ->
     assert not structure.variants
 
 
+def test_a_kernel_that_others_had_compiled_takes_over() -> None:
+    """Of a call that is repeated, since it was evaluated, nobody asks again but the background."""
+    engine = registry.engine_for()
+    a = np.random.default_rng(1).random((300, 300))
+    mdt.einsum("ij,kj->ik", a, a)
+    mdt.compile("ij,kj->ik", a, a)
+    mdt.einsum("ij,kj->ik", a, a)
+    engine.settle(600)
+    with mdt.trace() as trace:
+        np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T, rtol=1e-12)
+    assert "evaluated" not in tiers(trace)
+
+
 def test_of_many_shapes_the_structure_gets_a_general_kernel() -> None:
     engine = registry.engine_for()
     extents = range(300, 300 + cpu_tier._MAX_ALONE + 2)
