@@ -304,8 +304,8 @@ def test_no_more_threads_take_parts_than_may(jit, monkeypatch, most):
             launch(threads)
             assert (threads != 0).all()
             found.update(threads.tolist())
-        assert threading.get_ident() in found
-        assert len(found) <= most
+        assert len(found) <= most  # others may be so quick that the caller takes none
+        assert most > 1 or found == {threading.get_ident()}
     finally:
         thread_count.set_limit(thread_count.ALL)
     launch(threads)
