@@ -1,6 +1,6 @@
 """Precedence of calls: while calls are prepared, background threads leave the processor to them.
 
-And calls may ask whether a compiler is at work, which takes a core.
+Calls that are computed without a kernel yield to these threads, and leave a core to a compiler.
 
 Threads of Python take turns of milliseconds, and a call is prepared in less: the first pass of a
 model on known shapes took 1.4 times as long beside a thread that ranked schedules.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 # Seconds behind a call in which the next one may come, and seconds of a burst after which nobody
 # waits for its end: where calls in full go on, the background's work is what makes them faster.
@@ -18,37 +18,37 @@ _GAP, _LONGEST = 0.05, 0.3
 _BREATH = 0.0005  # seconds between the steps of background work in any case
 
 _first = _begun = _ended = float("-inf")  # when the burst began, and its last call; and that ended
-_working: list[None] = []  # an element for each background thread that has work
-_compiling: list[None] = []  # an element for each compiler at work
+_working: set[object] = set()  # an element for each background thread that has work
+_compiling: set[object] = set()  # an element for each compiler at work
 
 
 @contextmanager
-def working() -> Generator[None]:
-    """A background thread does a piece of work within."""
-    _working.append(None)
+def _noted_in(others: set[object]) -> Generator[None]:
+    own = object()
     try:
+        others.add(own)
         yield
     finally:
-        _working.pop()
+        others.discard(own)
+
+
+def working() -> AbstractContextManager[None]:
+    """Context manager within which a background thread has work."""
+    return _noted_in(_working)
 
 
 def take_turns() -> None:
-    """Lets a background thread go on, where one has work.
+    """Yields the interpreter lock to a background thread, where one has work.
 
-    It would wait 5 ms for Python's lock, again and again, beside calls that NumPy computes.
+    It would wait 5 ms for the lock, again and again, beside calls that NumPy computes.
     """
     if _working:
         time.sleep(0)
 
 
-@contextmanager
-def compiling() -> Generator[None]:
-    """A compiler is at work within, in a process of its own."""
-    _compiling.append(None)
-    try:
-        yield
-    finally:
-        _compiling.pop()
+def compiling() -> AbstractContextManager[None]:
+    """Context manager within which a compiler is at work, in a process of its own."""
+    return _noted_in(_compiling)
 
 
 def is_compiling() -> bool:

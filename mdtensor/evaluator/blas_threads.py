@@ -1,6 +1,6 @@
-"""Threads of OpenBLAS: a product leaves a core to a compiler that is at work.
+"""The number of OpenBLAS' threads: one fewer in products beside a compiler that is at work.
 
-Its threads wait for each other awake. Where one has to share its core, even with a process of the
+These threads wait for each other awake. Where one has to share its core, even with a process of the
 lowest priority, a product takes six times as long; with a thread less it takes twice as long on two
 cores, and hardly longer on many.
 """
@@ -22,18 +22,23 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")
 
 @contextmanager
 def leaving_a_core() -> Generator[None]:
-    """Products within have a thread less while a compiler is at work; one at a time."""
+    """Context manager within which OpenBLAS has a thread less, while a compiler is at work.
+
+    For one thread at a time.
+    """
     library = _library() if is_compiling() else None
     if library is None:
         yield
         return
     get, put = library
     before = get()
-    put(max(1, before - 1))
+    fewer = max(1, before - 1)
     try:
+        put(fewer)
         yield
     finally:
-        put(before)
+        if get() == fewer:  # else somebody has set it meanwhile
+            put(before)
 
 
 @cache

@@ -140,7 +140,7 @@ class ProgramBuilder:
         self.apply(dims_of(spec.shape), constant, (), [(slot, everywhere(spec.shape))])
 
     def padded(self, source: int, around: Sequence[tuple[int, int]], value: Number) -> int:
-        """A slot with the elements of another, and so many of a value before and after, by axis."""
+        """Copies a slot into a new one with a border: elements of a value around it, by axis."""
         spec = self.specs[source]
         shape = [extent + sum(sides) for extent, sides in zip(spec.shape, around, strict=True)]
         target = self.new(TensorSpec.of(shape, spec.dtype))

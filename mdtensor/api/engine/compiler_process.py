@@ -95,7 +95,7 @@ class CompilerApart:
         return None
 
     def call(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Calls a function of the package in the process, which no thread of this one waits for.
+        """Calls a function of the package in the compiler's process, beside this one's threads.
 
         Arguments, results and errors are pickled. Where there is no process, or it ends, the
         function is called in this one.
@@ -262,7 +262,7 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
 
 
 def called(text: str) -> dict[str, str]:
-    """What a function returns or raises, all of it pickled."""
+    """Calls a pickled function on its arguments; gives its result or error, pickled."""
     function, args, options = unpacked(text)
     try:
         return {"returned": packed(function(*args, **options))}

@@ -92,7 +92,10 @@ def _called(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
 
 
 def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> KernelSource:
-    """The same, made where the compiler is."""
+    """Lowers and renders a problem by a schedule, in the compiler's process where it has one.
+
+    Raises what `source_of` raises.
+    """
     call = compiler.call if isinstance(compiler, CompilerApart) else _called
     return call(source_of, problem, schedule, compiler.target)
 
@@ -142,6 +145,6 @@ def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float
 def ranking_in(
     compiler: Compiles, problem: Problem, *, general: bool = False
 ) -> list[tuple[float, Schedule]]:
-    """Schedules of which the first is the cost model's best, found where the compiler is."""
+    """Ranks schedules by the cost model, the best first, in the compiler's process if any."""
     rank = compiler.call if isinstance(compiler, CompilerApart) else _called
     return rank(ranked, problem, compiler.target, general=general, most=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import mdtensor as mdt
 from mdtensor.api.engine import cpu_tier, evaluated, registry
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests import children
@@ -101,16 +102,24 @@ def test_what_takes_long_gets_a_kernel_of_its_own_and_no_general_one_before() ->
     assert not structure.variants
 
 
-def test_a_kernel_that_others_had_compiled_takes_over() -> None:
-    """Of a call that is repeated, since it was evaluated, nobody asks again but the background."""
+def test_a_kernel_that_others_had_compiled_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that is repeated computes by NumPy until somebody tells of the kernel."""
     engine = registry.engine_for()
-    a = np.random.default_rng(1).random((300, 300))
-    mdt.einsum("ij,kj->ik", a, a)
-    mdt.compile("ij,kj->ik", a, a)
-    mdt.einsum("ij,kj->ik", a, a)
-    engine.settle(600)
+    asked: list[Callable[[], None]] = []
+    monkeypatch.setattr(engine.tiers.background, "ask", lambda _, work, **__: asked.append(work))
+    compute()
+    compute()
+    [work] = asked
+    spec = TensorSpec.of(A.shape)
+    problem = engine.problem_of(md_hom_from_einsum("ij,jk->ki", (spec, spec)))
+    [structure] = engine.structures.values()
+    engine.tiers.add(structure, GENERALISE(problem)[1], problem, waits=False)
     with mdt.trace() as trace:
-        np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T, rtol=1e-12)
+        compute()
+    assert tiers(trace) == ["evaluated"], "nobody told"
+    work()
+    with mdt.trace() as trace:
+        compute()
     assert "evaluated" not in tiers(trace)
 
 

@@ -129,7 +129,7 @@ class _Windows:
         return cls(f"{' '.join(terms)} -> {' '.join(written)}", extents, around)
 
     def reduced(self, array: Array, out: Array | None, outside: Any, **said: Any) -> Array:
-        """The windows, each reduced as a `Reduction` says; outside of the array is that value."""
+        """Reduces each window as a `Reduction` says; elements outside of the array have a value."""
         border = Border(tuple(self._around), outside) if any(map(any, self._around)) else None
         reduction = Reduction(self.text, extents=self.extents, **said)
         return reduced(reduction, [array], out, border=border)
