@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from mdtensor.dataclass import dataclass
-from mdtensor.evaluator.blas_threads import leaving_a_core
+from mdtensor.evaluator.blas_threads import threads_for
 from mdtensor.forks import keep_over_forks
 from mdtensor.originals import original
 from mdtensor.process_end import FOR_KERNELS_S, seconds_left, stay_unless_main
@@ -74,7 +74,7 @@ class BatchedMatmul:
         extents = [max(lhs.shape[axis], rhs.shape[axis]) for axis in order]
         if _ended:
             stay_unless_main()
-        with _in_blas, leaving_a_core():
+        with _in_blas, threads_for(a.shape[-2] * a.shape[-1] * b.shape[-1]):
             product = original("numpy.matmul")(a, b)
         result = product.reshape(*extents, *[1] * len(others))
         return result.transpose(np.argsort((*order, *others)))

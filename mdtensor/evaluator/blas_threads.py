@@ -1,8 +1,9 @@
-"""The number of OpenBLAS' threads: one fewer in products beside a compiler that is at work.
+"""The number of OpenBLAS' threads: one for small products, one fewer beside a compiler at work.
 
 These threads wait for each other awake. Where one has to share its core, even with a process of the
 lowest priority, a product takes six times as long; with a thread less it takes twice as long on two
-cores, and hardly longer on many.
+cores, and hardly longer on many. They stay awake behind a product, too: kernels among small
+products took twice as long.
 """
 
 from __future__ import annotations
@@ -20,19 +21,24 @@ from mdtensor.precedence import is_compiling
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")
 
 
+# Multiplications of a product that one thread does in less than 0.2 ms.
+SMALL = 1 << 23
+
+
 @contextmanager
-def leaving_a_core() -> Generator[None]:
-    """Context manager within which OpenBLAS has a thread less, while a compiler is at work.
+def threads_for(multiplications: int) -> Generator[None]:
+    """Context manager within which OpenBLAS has the threads for a product of matrices.
 
     For one thread at a time.
     """
-    library = _library() if is_compiling() else None
+    is_small = multiplications <= SMALL
+    library = _library() if is_small or is_compiling() else None
     if library is None:
         yield
         return
     get, put = library
     before = get()
-    fewer = max(1, before - 1)
+    fewer = 1 if is_small else max(1, before - 1)
     try:
         put(fewer)
         yield

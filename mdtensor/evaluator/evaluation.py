@@ -43,9 +43,11 @@ from mdtensor.translate.scalar import Expr
 from mdtensor.translate.trees import evaluated
 from mdtensor.translate.views import Access
 
-# Bytes of the arrays that a part is computed by, and elements of a window's copy: as many as fit in
-# a cache. Freed arrays of twice as much go back to the system, and come again page by page.
-BYTES, ELEMENTS = 1 << 18, 1 << 18
+# Bytes of the arrays that a part is computed by: as many as fit in a core's cache. Freed arrays of
+# twice as much go back to the system, and come again page by page. And elements of a window's copy,
+# which fit in the processor's: products of small matrices leave BLAS too little between the
+# meetings of its threads.
+BYTES, ELEMENTS = 1 << 18, 1 << 20
 # Elements of a row of memory that are read together at least, where others can be left for later.
 RUN = 1 << 9
 # What a product of matrices adds up at most, whose accumulators take one term after the other.

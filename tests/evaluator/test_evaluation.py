@@ -188,7 +188,13 @@ def test_no_fork_comes_within_a_product_of_matrices(monkeypatch: pytest.MonkeyPa
     assert is_free(lock, within_s=60)
 
 
-def test_a_product_leaves_a_core_to_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("extent", "expected"), [(256, [3, 2, 1, 1]), (128, [1, 1, 1, 1])], ids=["large", "small"]
+)
+def test_products_have_threads_where_these_serve_them(
+    extent: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one leaves a core to a compiler."""
     library = blas_threads._library()
     assert library is not None, "NumPy's wheel has an OpenBLAS"
     get, put = library
@@ -199,7 +205,7 @@ def test_a_product_leaves_a_core_to_a_compiler(monkeypatch: pytest.MonkeyPatch) 
         return a @ b
 
     monkeypatch.setattr(batched_matmul, "original", lambda _: product)
-    a, found = np.ones((3, 3), np.float32), np.empty((3, 3), np.float32)
+    a, found = np.ones((2, extent, extent), np.float32)
     evaluate = Evaluation(md_hom_from_einsum("ij,jk->ik", (spec_of(a), spec_of(a))))
     before = get()
     try:
@@ -211,7 +217,7 @@ def test_a_product_leaves_a_core_to_a_compiler(monkeypatch: pytest.MonkeyPatch) 
             assert get() == threads
     finally:
         put(before)
-    assert seen == [3, 2, 1, 1]
+    assert seen == expected
 
 
 @pytest.mark.parametrize("text", ["i,i->", "ij,ij->", "ij,kj->ik"])

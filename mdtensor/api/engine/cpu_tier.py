@@ -119,24 +119,34 @@ class CpuPolicy:
         return found
 
     def ask_for_first(
-        self, structure: Structures, sizes: tuple[int, ...], problem: Problem, *, worth: float
+        self,
+        structure: Structures,
+        sizes: tuple[int, ...],
+        problem: Problem,
+        *,
+        worth: float,
+        often: bool,
     ) -> None:
-        """Enqueues the compilation of a kernel for a problem that is evaluated in `worth` seconds.
+        """Enqueues the loading of a kernel for a problem that is evaluated in `worth` seconds.
 
-        It is one of its own where a launch takes long, as long as few shapes of the structure ask
-        for one, and a general one otherwise.
+        It is compiled where launches came `often`: one of its own where a launch takes long, as
+        long as few shapes of the structure ask for one, and a general one otherwise.
         """
         alone = _is_alone(structure, worth)
 
         def work() -> None:
             if not structure.variants and self._tiers.own(problem) is None:
-                structure.alone += alone
-                if alone and self._improve_alone(structure, problem, math.inf):
-                    return
-                self._tiers.add(structure, sizes, problem, waits=False)
+                if not often:
+                    if not self._load_own(problem) and not self._tiers.load(structure):
+                        return
+                else:
+                    structure.alone += alone
+                    if alone and self._improve_alone(structure, problem, math.inf):
+                        return
+                    self._tiers.add(structure, sizes, problem, waits=False)
             self._tiers.tell()
 
-        key = (id(structure), sizes) if alone else id(structure)
+        key = (id(structure), often, sizes if alone else None)
         self._tiers.background.ask(key, work, must=True, worth=worth)
 
     def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:

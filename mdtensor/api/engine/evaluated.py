@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,6 +25,9 @@ VARIABLE = "MDTENSOR_TIER0"
 COMPILING, FUNCTION, ACCESS, WINDOW = 0.06, 0.03, 0.02, 0.1
 # And what loading takes that an earlier process kept, on a device that is open.
 LOADING = 0.002
+# How many times as long as compiling launches take until a kernel is worth it: what is called a few
+# times needs none, and a compiler takes a core from it.
+WORTH_KERNEL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +58,19 @@ def evaluated(
 ) -> Evaluated | None:
     """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
 
-    `ask` is called once a launch comes again, with a `worth`: the seconds that one is expected to
-    take. `is_kept` loads a kernel that an earlier process kept, and tells whether there is one.
-    `launches` gives the numbers by which launches of so many seconds are counted.
+    `ask` is called once a launch comes again, and later when they come so `often` that a kernel is
+    worth compiling; its `worth` are the seconds of one. `is_kept` loads a kernel that an earlier
+    process kept, and tells whether there is one. `launches` gives the numbers by which launches of
+    so many seconds are counted.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
     evaluation = Evaluation(md_hom)
     seconds = evaluation.seconds
-    if seconds > seconds_to_compile(md_hom, has_window=evaluation.has_window):
+    compiling = seconds_to_compile(md_hom, has_window=evaluation.has_window)
+    if seconds > compiling:
         return None
     if seconds > LOADING and is_kept():
         return None
-    again = partial(ask, worth=seconds)
-    return Evaluated(md_hom, Repeated(evaluation, again, launches(seconds)))
+    again, often = partial(ask, worth=seconds), math.ceil(WORTH_KERNEL * compiling / seconds)
+    return Evaluated(md_hom, Repeated(evaluation, again, launches(seconds), often, seconds))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = Any
 Launch = Callable[..., None]
 AGAIN = 2  # the launch with which a shape comes again
+LONG_RUN = 3.0  # seconds of launches without kernels, after which a process gets them for all
 
 
 class LaunchNumbers:
@@ -90,23 +91,38 @@ class Counted(AroundProgram):
 
 
 class Repeated(AroundProgram):
-    """A counted program that calls `tell` at launch 2, 4, 8 and so on, by given `numbers`.
+    """A counted program that calls `tell` as its launches, numbered by `numbers`, come again.
 
-    So what was told and came to nothing is told again.
+    That is at launch 2, and with `often=True` from launch number `often` on, at the powers of two:
+    so what was told and came to nothing is told again. Launches of all such programs, of so many
+    `seconds` each, come often once they took `LONG_RUN`.
     """
 
-    def __init__(self, program: Program, tell: Callable[[], object], numbers: Iterator[int]):
+    spent = 0.0
+
+    def __init__(
+        self,
+        program: Program,
+        tell: Callable[..., object],
+        numbers: Iterator[int],
+        often: int = AGAIN,
+        seconds: float = 0.0,
+    ) -> None:
         super().__init__(program)
-        self._of, self._tell = numbers, tell
+        self._of, self._tell, self._often, self._seconds = numbers, tell, often, seconds
 
     def _around(self, launch: Launch) -> Launch:
-        numbers, tell = self._of, self._tell
+        numbers, tell, often, seconds = self._of, self._tell, self._often, self._seconds
 
         def counted(*arrays: Array) -> None:
             launch(*arrays)
             number = next(numbers)
-            if number >= AGAIN and not number & (number - 1):
-                tell()
+            Repeated.spent += seconds
+            is_next = number >= AGAIN and not number & (number - 1)
+            if is_next or number == often:
+                is_often = number >= often or Repeated.spent >= LONG_RUN
+                if is_often or number == AGAIN:
+                    tell(often=is_often)
             take_turns()
 
         return counted

@@ -170,8 +170,7 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
     use_store = tuning_mode.uses_store()
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
-            ask = partial(_opener.ask, "numpy", _open_behind)
-            found = evaluated(md_hom, ask, launches=lambda _: _launches)
+            found = evaluated(md_hom, _ask_to_open, launches=lambda _: _launches)
         if found is not None:
             ran(found)
             return found
@@ -190,6 +189,12 @@ _opener = Background[Callable[[], None]](lambda work: work())
 def _may_have_winners() -> bool:
     """Whether the store has a winner; it is not opened where nothing was kept yet."""
     return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
+
+
+def _ask_to_open(*, worth: float, often: bool) -> None:
+    """Enqueues the opening of the engine of NumPy's arrays, once launches come again."""
+    del often
+    _opener.ask("numpy", _open_behind, worth=worth)
 
 
 def _open_behind() -> None:

@@ -222,10 +222,12 @@ def entered(
 ) -> Generator[None]:
     """Sets the mode of this context: what calls are added to, and what tunes them if anything.
 
-    What `watch` makes of programs is kept under `apart`, away from what other calls keep.
+    What `watch` makes of programs is kept under `apart`, away from what other calls keep. Nobody
+    need look for the default mode: it is what is found where nobody looks.
     """
     state = _State(mode, apart, recording, budget, tune=tune, watch=watch)
-    block = _entered.enter(state, invalidation.watch())
+    is_default = mode == _DEFAULT.mode and watch is None and apart is None
+    block = _entered.enter(state, None if is_default else invalidation.watch())
     try:
         yield
     finally:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.engine import cpu_tier, evaluated, registry
+from mdtensor.api.engine import cpu_tier, evaluated, launch_counter, registry
+from mdtensor.api.engine.launch_counter import Repeated
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
 from mdtensor.lower.problem.generic_problem import GENERALISE
@@ -24,8 +26,10 @@ A, B = np.random.default_rng(0).random((2, 31, 31))
 
 @pytest.fixture(autouse=True)
 def _evaluating(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Engines of tests evaluate, and none knows a kernel."""
+    """Engines of tests evaluate, and none knows a kernel; what comes again is worth one."""
     monkeypatch.setenv(evaluated.VARIABLE, "1")
+    monkeypatch.setattr(evaluated, "WORTH_KERNEL", 0)
+    monkeypatch.setattr(Repeated, "spent", 0.0)
     for name in ("_engines", "_named"):
         monkeypatch.setattr(registry, name, {})
     monkeypatch.setattr(registry, "store", Store.in_memory)
@@ -71,6 +75,20 @@ def test_what_comes_again_gets_a_kernel_from_the_background() -> None:
         compute()
     assert "evaluated" not in tiers(trace)
     assert mdt.stats().generated["float"] == 1
+
+
+def test_what_came_twice_is_looked_for_on_disk_and_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluated, "WORTH_KERNEL", 1000)
+    engine = registry.engine_for()
+    looked = list[Any]()
+    monkeypatch.setattr(engine.tiers, "load", looked.append)
+    for _ in range(3):
+        compute()
+        engine.settle(600)
+    assert looked == [*engine.structures.values()]
+    assert not looked[0].variants
 
 
 def test_other_shapes_of_a_structure_count_together() -> None:
@@ -211,19 +229,44 @@ def test_a_compiler_that_refuses_leaves_calls_evaluated(monkeypatch: pytest.Monk
     assert dict(mdt.stats().evaluated) == {"float": 3}
 
 
-def test_what_has_come_to_nothing_is_asked_for_again() -> None:
-    asked = list[float]()
+def asked_at(launches: int) -> tuple[list[tuple[int, bool]], float]:
+    """The launches of a small product at which a kernel is asked for, and its expected seconds.
+
+    With each whether it is to be compiled.
+    """
+    asked: list[tuple[int, bool]] = []
+    worths = set[float]()
     specs = TensorSpec.of((4, 4)), TensorSpec.of((4, 4))
 
-    def ask(worth: float) -> None:
-        asked.append(worth)
+    def ask(*, worth: float, often: bool) -> None:
+        asked.append((number, often))
+        worths.add(worth)
 
     found = evaluated.evaluated(md_hom_from_einsum("ij,jk->ik", specs), ask)
     assert found is not None
     run, result = found.program.launcher(), np.empty((4, 4), np.float32)
-    told = [len(asked) for _ in range(9) if run(*np.ones((2, 4, 4), np.float32), result) is None]
-    assert told == [0, 1, 1, 2, 2, 2, 2, 3, 3]
-    assert 0 < asked[0] < evaluated.COMPILING
+    for number in range(1, launches + 1):
+        run(*np.ones((2, 4, 4), np.float32), result)
+    [worth] = worths
+    return asked, worth
+
+
+def test_what_has_come_to_nothing_is_asked_for_again() -> None:
+    assert asked_at(9)[0] == [(2, True), (4, True), (8, True)]
+
+
+def test_a_kernel_is_compiled_once_launches_took_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, seconds = asked_at(2)
+    monkeypatch.setattr(evaluated, "WORTH_KERNEL", 11.5 * seconds / evaluated.COMPILING)
+    assert asked_at(40)[0] == [(2, False), (12, True), (16, True), (32, True)]
+
+
+def test_a_process_that_runs_long_gets_kernels_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, seconds = asked_at(2)
+    monkeypatch.setattr(evaluated, "WORTH_KERNEL", 1000)
+    monkeypatch.setattr(launch_counter, "LONG_RUN", 11.5 * seconds)
+    monkeypatch.setattr(Repeated, "spent", 0.0)
+    assert asked_at(40)[0] == [(2, False), (16, True), (32, True)]
 
 
 @pytest.mark.process

@@ -70,7 +70,7 @@ def prepare(
         result = out_spec
     else:
         shape = [contraction.extents[name] for name in contraction.output]
-        strides = result_strides(contraction, operands, order)
+        strides = result_strides(contraction, specs, order)
         result = TensorSpec.of(shape, computed, strides)
     if 0 in contraction.extents.values():
         return _zeros(len(specs), result)

@@ -337,6 +337,14 @@ def test_copies_of_unaligned_operands_keep_the_order_of_axes() -> None:
         assert found.strides == np.einsum(text, a, np.array(2.0)).strides
 
 
+def test_copies_of_another_type_keep_the_order_of_axes() -> None:
+    a = np.ones((9, 1), np.float16)
+    b = np.ones((33, 9, 16, 1), np.int64).transpose(2, 0, 1, 3)
+    options: Any = {"dtype": np.float16, "casting": "same_kind"}
+    expected = np.einsum("uc,xfuc", a, b, **options)
+    assert einsum("uc,xfuc", a, b, **options).strides == expected.strides
+
+
 def test_records_with_odd_strides_are_copied() -> None:
     records = np.zeros(5, np.dtype([("tag", "u1"), ("value", "f8")]))
     records["value"] = np.arange(5)
