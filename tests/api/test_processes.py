@@ -102,9 +102,9 @@ def test_threads_call_while_others_tune_choose_devices_and_record(
     at_once(tune, change, *[partial(call, seed) for seed in range(3)])
 
 
-def run(program: str) -> str:
+def run(program: str, **env: str) -> str:
     words = "-W", "ignore", "-c", textwrap.dedent(program)
-    end = children.run(*words, env={"MDTENSOR_CACHE_LIMIT": "0"})
+    end = children.run(*words, env={"MDTENSOR_CACHE_LIMIT": "0", **env})
     assert "Exception ignored" not in end.err
     return end.out
 
@@ -147,10 +147,10 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
 )
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
-    where: str, name: str
+    where: str, name: str, tmp_path: Path
 ) -> None:
     """The fork begins while the other thread is inside, which goes on from then."""
-    shown = run(f"""
+    program = f"""
         import os, signal, threading
         import numpy as np
         import mdtensor as mdt
@@ -175,7 +175,8 @@ def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
         _, status = os.waitpid(child, 0)
         thread.join()
         print(status)
-    """)
+    """
+    shown = run(program, MDTENSOR_CACHE_DIR=str(tmp_path))  # in which no kernel was kept
     assert shown == "0\n"
 
 

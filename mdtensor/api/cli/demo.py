@@ -192,7 +192,7 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
     typer.echo(
         "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three\n"
         "right columns over tuned; medians, each engine in blocks of its own; untuned: within\n"
-        "mdt.tuning(\"off\"), where calls take 2 to 3 µs more"
+        'mdt.tuning("off"), where calls take 2 to 3 µs more'
     )
     if note:
         typer.echo(note)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 

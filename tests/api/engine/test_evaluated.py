@@ -239,13 +239,15 @@ def asked_at(launches: int) -> tuple[list[tuple[int, bool]], float]:
     specs = TensorSpec.of((4, 4)), TensorSpec.of((4, 4))
 
     def ask(*, worth: float, often: bool) -> None:
-        asked.append((number, often))
+        asked.append((len(launched), often))
         worths.add(worth)
 
     found = evaluated.evaluated(md_hom_from_einsum("ij,jk->ik", specs), ask)
     assert found is not None
     run, result = found.program.launcher(), np.empty((4, 4), np.float32)
-    for number in range(1, launches + 1):
+    launched = list[None]()
+    for _ in range(launches):
+        launched.append(None)
         run(*np.ones((2, 4, 4), np.float32), result)
     [worth] = worths
     return asked, worth
