@@ -123,7 +123,10 @@ def _compare(
         is_single = np.result_type(expected, np.complex64) == np.complex64
         scale = sum(float(np.abs(w.astype(complex)).sum()) for w in weights) or 1.0
         scale *= max(2.0, float(np.abs(array.astype(complex)).max(initial=0)))
-        same_values(found, expected, (3e-6 if is_single else 1e-11) * scale)
+        # Sums of squares are larger than what they are of.
+        eps = np.finfo(np.float32 if is_single else np.float64).eps
+        bound = (3e-6 if is_single else 1e-11) * scale + 4 * eps * np.abs(expected)
+        same_values(found, expected, bound)
 
 
 def _same_integers(found: np.ndarray, expected: np.ndarray) -> None:
