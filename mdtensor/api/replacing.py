@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.jax_arrays import is_jax_array
 from mdtensor.api.arrays.torch_tensors import is_tensor
 from mdtensor.api.calls import statistics
@@ -44,7 +44,7 @@ def _is_plain(argument: Any) -> bool:
     kind = _type_of(argument)
     if kind is np.ndarray:
         return argument.dtype.char not in _SECOND_NAMES
-    return kind in _PLAIN or kind is invalidation.cupy_array or isinstance(argument, np.generic)
+    return kind in _PLAIN or kind is cupy_arrays.array_class or isinstance(argument, np.generic)
 
 
 def _axes(args: tuple[Any, ...], options: Mapping[str, Any]) -> list[int]:

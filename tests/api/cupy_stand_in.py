@@ -11,24 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.engine import registry
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 
-# What `invalidation` knows of CuPy once it is there.
-OF_CUPY = (
-    "cupy_array",
-    "current_device",
-    "use_device",
-    "device_at",
-    "may_share_memory",
-    "order_of",
-    "current_stream",
-    "on_stream",
-    "allocating",
-    "array_at",
-)
+
+def forget_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call had arrays of CuPy's yet, until the end of a test."""
+    monkeypatch.setattr(cupy_arrays, "_library", None)
+    monkeypatch.setattr(cupy_arrays, "array_class", None)
 
 
 class Array:
@@ -142,9 +134,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(registry, "choice_for", choice_for)
     monkeypatch.setattr(registry, "engine_for", engine_for)
     monkeypatch.setattr(registry, "choose_ahead", lambda md_homs, arrays: None)
-    for name in OF_CUPY:
-        monkeypatch.setattr(invalidation, name, getattr(invalidation, name))
-    monkeypatch.setattr(invalidation, "cupy_array", None)
+    forget_cupy(monkeypatch)
     use(0)
     invalidation.clear()
     yield found

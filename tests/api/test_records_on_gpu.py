@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.errors import DTypeError
@@ -19,7 +18,7 @@ from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.records.columns import Column
 from mdtensor.translate.records.columns_on_gpu import column_on_gpu
-from tests.api.cupy_stand_in import OF_CUPY
+from tests.api.cupy_stand_in import forget_cupy
 
 # Fields that begin at no multiple of their size, and a string that ends within a word.
 PACKED = np.dtype([("tag", "u1"), ("id", "i8"), ("name", "S6"), ("marks", "f4", (2,))])
@@ -108,9 +107,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     stream = SimpleNamespace(ptr=0)
     found.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", found)
-    for name in OF_CUPY:
-        monkeypatch.setattr(invalidation, name, getattr(invalidation, name))
-    monkeypatch.setattr(invalidation, "cupy_array", None)
+    forget_cupy(monkeypatch)
     choose = registry.choice_for
 
     def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu
 from mdtensor.errors import DeviceError
 
@@ -34,28 +34,28 @@ class at:  # noqa: N801
 
     def __enter__(self) -> None:
         if self._device is not None:
-            if invalidation.cupy_array is None:
-                invalidation.knows_cupy(cupy_for(None))
-            self._before = invalidation.current_device()
-            invalidation.use_device(self._device)
+            if cupy_arrays.array_class is None:
+                cupy_arrays.knows(cupy_for(None))
+            self._before = cupy_arrays.current_device()
+            cupy_arrays.library().use_device(self._device)
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
-            invalidation.use_device(self._before)
+            cupy_arrays.library().use_device(self._before)
 
 
 def device_of(array: Any) -> int | None:
     """The number of the CUDA device that holds an array; None for all else, as for NumPy's."""
     if type(array) is np.ndarray or type(array) is str or not is_on_gpu(array):
         return None
-    if invalidation.cupy_array is None:
-        invalidation.knows_cupy(cupy_for(array))
+    if cupy_arrays.array_class is None:
+        cupy_arrays.knows(cupy_for(array))
     if type(array).__module__.partition(".")[0] == "cupy":
         return getattr(getattr(array, "data", None), "device_id", None)
     if hasattr(array, "__dlpack_device__"):
         return int(array.__dlpack_device__()[1])
     place = array.__cuda_array_interface__["data"][0]
-    return invalidation.device_at(place) if place else None  # nothing lies at 0
+    return cupy_arrays.library().device_at(place) if place else None  # nothing lies at 0
 
 
 def device_of_call(args: Collection[object], options: Mapping[str, object]) -> int | None:
@@ -114,7 +114,7 @@ def _shape(array: Any) -> str:
 def elsewhere(args: Collection[object], options: Mapping[str, object]) -> int | None:
     """The device of a call's arrays where it is not the current one; DeviceError as above."""
     device = device_of_call(args, options)
-    return None if device is None or device == invalidation.current_device() else device
+    return None if device is None or device == cupy_arrays.current_device() else device
 
 
 def called_there(function: Callable[..., R], args: Sequence[Any], options: Mapping[str, Any]) -> R:
@@ -137,11 +137,11 @@ def launched_at(device: int, launch: Launch) -> Launch:
     """A launch on arrays of a device that is not the current one."""
 
     def launched(*arrays: Any) -> Any:
-        before = invalidation.current_device()
-        invalidation.use_device(device)
+        before = cupy_arrays.current_device()
+        cupy_arrays.library().use_device(device)
         try:
             return launch(*arrays)
         finally:
-            invalidation.use_device(before)
+            cupy_arrays.library().use_device(before)
 
     return launched

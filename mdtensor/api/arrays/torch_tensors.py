@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.dlpack import cupy_for, shared
 from mdtensor.backends.cuda.cuda_stream import beside_captures
 from mdtensor.backends.host.array_exchange import ArrayExchange
@@ -100,7 +100,7 @@ def as_tensor(result: Any) -> Any:
         except (TypeError, ValueError):  # ValueError: of a view from the end to the beginning
             return result
         return tensor.view(torch.bfloat16) if is_short else tensor
-    if kind is not invalidation.cupy_array:
+    if kind is not cupy_arrays.array_class:
         return result
     # What another stream computes is waited for.
     is_here = _is_on_stream(result.data.device_id)
@@ -126,7 +126,7 @@ def exchange_of(tensor: Any, on_cuda: bool) -> ArrayExchange | None:
     Nor where it is not on the current CUDA device as is asked for, or on the processor.
     """
     found = _exchange_of(_type_of(tensor))
-    is_here = tensor.is_cuda and tensor.get_device() == invalidation.current_device()
+    is_here = tensor.is_cuda and tensor.get_device() == cupy_arrays.current_device()
     lies_there = is_here if on_cuda else tensor.is_cpu
     return None if found is None or not lies_there or tensor.is_complex() else found
 
@@ -291,24 +291,24 @@ def _owned_array(tensor: Any) -> Array:
 
 def _cuda_array(tensor: Any) -> Array:
     """CuPy's array where a tensor lies on the current device, filled by the current stream."""
-    if invalidation.cupy_array is None or not tensor.is_cuda:
+    if cupy_arrays.array_class is None or not tensor.is_cuda:
         raise _NotPlainError
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         raise _NotPlainError
     device, place = tensor.get_device(), tensor.data_ptr()
-    if not place or device != invalidation.current_device() or not _is_on_stream(device):
+    if not place or device != cupy_arrays.current_device() or not _is_on_stream(device):
         raise _NotPlainError
     key = place, tensor.shape, tensor.stride(), tensor.dtype, device
     array = _on_cuda.get(key)
     if array is None:
-        array = invalidation.array_at(place, *key[1:3], dtype_of(tensor.dtype), device)
+        array = cupy_arrays.library().array_at(place, *key[1:3], dtype_of(tensor.dtype), device)
         _on_cuda.keep(key, array)
     return array
 
 
 def _is_on_stream(device: int) -> bool:
     """Whether torch's current stream of a device is CuPy's, so that nobody waits for another."""
-    return _stream_of(device) == invalidation.current_stream()
+    return _stream_of(device) == cupy_arrays.library().current_stream()
 
 
 def _stream_of(device: int) -> int | None:
@@ -319,9 +319,9 @@ def _stream_of(device: int) -> int | None:
 
 def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | None:
     """Torch's stream of a call on CUDA tensors; None for others, and where `in_torch` runs it."""
-    if invalidation.cupy_array is None or _within.get():
+    if cupy_arrays.array_class is None or _within.get():
         return None
-    device = invalidation.current_device()
+    device = cupy_arrays.current_device()
     for tensor in tensors_in((*args, *options.values())):
         if tensor.is_cuda and tensor.get_device() == device:
             return _stream_of(device)
@@ -334,8 +334,8 @@ def in_torch(stream: int, function: Callable[..., Any], *given: Any) -> Any:
     Graphs of torch's keep what is taken there.
     """
     with (
-        invalidation.on_stream(stream),
-        invalidation.allocating(_allocated),
+        cupy_arrays.library().on_stream(stream),
+        cupy_arrays.library().allocating(_allocated),
         beside_captures(),
     ):
         return scoped([(_within, True)], function, *given)

@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, cast
 import numpy as np
 
 from mdtensor import torch_compile
-from mdtensor.api.arrays import device_scope, invalidation
+from mdtensor.api.arrays import cupy_arrays, device_scope, invalidation
 from mdtensor.api.arrays.array_collections import collection_among
 from mdtensor.api.arrays.torch_tensors import (
     FollowedError,
@@ -279,7 +279,7 @@ def recalled(
             call_trace.missed(key, known)
         if is_noting():  # a part of the call that is being made
             return whole(*args, **options)
-        device = None if invalidation.cupy_array is None else device_scope.elsewhere(args, options)
+        device = None if cupy_arrays.array_class is None else device_scope.elsewhere(args, options)
         if device is not None:
             return kept_for(device, key, args, options)
         if at_once is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.array_collections import LONGEST
 from mdtensor.api.arrays.sparse_arrays import arrays_of_sparse, is_sparse
 from mdtensor.api.calls.function_fingerprint import function_key
@@ -85,7 +85,7 @@ def describer(of: Callable[[Any], Hashable] | None = None, *, numbers: bool = Fa
                     _describe(value, parts, arrays, numbers)
         if _watchers:
             parts += tuning_mode.ending() or ()
-        if invalidation.cupy_array is not None:
+        if cupy_arrays.array_class is not None:
             _add_place(parts, arrays)
         return tuple(parts), arrays
 
@@ -108,12 +108,12 @@ def typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
                     first, second.shape, second.strides, second.dtype,
                     third.shape, third.strides, third.dtype,
                 )
-            if kind is invalidation.cupy_array:
-                order = invalidation.order_of
+            if kind is cupy_arrays.array_class:
+                order = cupy_arrays.library().order_of
                 return (
                     first, second.shape, order(second) or second.strides, second.dtype,
                     second.data.device_id, third.shape, order(third) or third.strides,
-                    third.dtype, third.data.device_id, invalidation.current_device(),
+                    third.dtype, third.data.device_id, cupy_arrays.current_device(),
                 )
     elif count == 2:
         first, second = args
@@ -149,8 +149,8 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
     if kind is _ndarray:
         parts += value.shape, value.strides, value.dtype
         arrays.append(value)
-    elif kind is invalidation.cupy_array:
-        order = invalidation.order_of(value) or value.strides
+    elif kind is cupy_arrays.array_class:
+        order = cupy_arrays.library().order_of(value) or value.strides
         parts += value.shape, order, value.dtype, value.data.device_id
         arrays.append(value)
     elif kind is str:
@@ -194,5 +194,5 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
 
 def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
     """Adds the current device to the key of a call on CuPy's arrays."""
-    if any(type(array) is invalidation.cupy_array for array in arrays):
-        parts.append(invalidation.current_device())
+    if any(type(array) is cupy_arrays.array_class for array in arrays):
+        parts.append(cupy_arrays.current_device())

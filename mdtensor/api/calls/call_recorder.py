@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.calls.hot_calls import reordered
 from mdtensor.api.calls.launchers import telling
 from mdtensor.dataclass import dataclass
@@ -79,7 +79,7 @@ def _direct(
 ) -> Launch | None:
     """What runs the computation on arguments in the order in which they were given."""
     scalars = frozenset(n for n in order if _is_scalar(given[n]))
-    if scalars and any(type(array) is invalidation.cupy_array for array in given):
+    if scalars and any(type(array) is cupy_arrays.array_class for array in given):
         return None
     if targets:
         return _into_given(noted, given, order, targets, scalars, returned, out)
@@ -115,12 +115,13 @@ def _into_given(
     last = len(given) - 1
     is_typical = (*order, *targets) == (*range(last + 1),) and not constants and not scalars
     is_typical = is_typical and len(targets) == 1 and gives is not None
-    if is_typical and type(out) is invalidation.cupy_array:
+    if is_typical and type(out) is cupy_arrays.array_class:
+        may_share_memory = cupy_arrays.library().may_share_memory
 
         def launch_into_on_device(*arrays: Array) -> Any:
             target = arrays[last]
             for array in arrays[:last]:
-                if invalidation.may_share_memory(target, array):
+                if may_share_memory(target, array):
                     return REFUSED
             into(*arrays)
             return target
@@ -186,9 +187,9 @@ def _is_free(target: Array, array: Any) -> bool:
     """Whether an array that is written has no memory in common with another argument."""
     if _is_scalar(array):
         return True
-    if type(target) is _ndarray:
-        return not _may_share_memory(target, array)
-    return not invalidation.may_share_memory(target, array)
+    if type(target) is cupy_arrays.array_class:
+        return not cupy_arrays.library().may_share_memory(target, array)
+    return not _may_share_memory(target, array)
 
 
 class ByContent:
@@ -222,7 +223,7 @@ def _content(array: Any) -> object:
 
 def _is_small(apart: Sequence[Any]) -> bool:
     """Whether arrays may count by what they contain."""
-    if any(type(array) is invalidation.cupy_array for array in apart):
+    if any(type(array) is cupy_arrays.array_class for array in apart):
         return False
     if any(getattr(array, "dtype", np.dtype("?")).hasobject for array in apart):
         return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.operands import (
     Array,
     allocate,
@@ -115,9 +115,8 @@ def _place(xp: Any) -> int | None:
     """The number of the device that holds CuPy's arrays; None for NumPy's."""
     if xp is np:
         return None
-    if invalidation.cupy_array is None:
-        invalidation.knows_cupy(xp)
-    return invalidation.current_device()
+    cupy_arrays.knows(xp)
+    return cupy_arrays.current_device()
 
 
 def _several(out: Any) -> tuple[Array, ...]:

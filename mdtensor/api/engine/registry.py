@@ -11,7 +11,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
@@ -311,7 +311,7 @@ def _place_of(arrays: str) -> tuning_mode.Place:
     """Where a call on these arrays is being made."""
     if arrays == "numpy":
         return tuning_mode.Place()
-    return tuning_mode.Place("cupy", engine_for("cupy").environment, invalidation.current_device())
+    return tuning_mode.Place("cupy", engine_for("cupy").environment, cupy_arrays.current_device())
 
 
 def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.frameworks import jax_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
@@ -68,7 +68,7 @@ def _returned(jax: Any, result: Any) -> Any:
     if isinstance(result, tuple):
         several = cast("tuple[Any, ...]", result)
         return tuple([_returned(jax, each) for each in several])
-    if type(result) is invalidation.cupy_array:
+    if type(result) is cupy_arrays.array_class:
         return jax.dlpack.from_dlpack(result)
     is_array = type(result) is np.ndarray or issubclass(type(result), np.generic)
     return jax.numpy.asarray(result) if is_array and is_computed(result.dtype) else result

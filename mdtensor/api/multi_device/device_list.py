@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
@@ -78,7 +78,7 @@ class DeviceList:
         """
         if self.arrays == "numpy":
             return (), None
-        numbers, here = list(map(registry.cuda_number, self.names)), invalidation.current_device()
+        numbers, here = list(map(registry.cuda_number, self.names)), cupy_arrays.current_device()
         if here not in numbers:
             numbers.append(here)
         return tuple(numbers), numbers.index(here)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.device_scope import at, device_of
 from mdtensor.api.arrays.operands import Array, array_module, as_computed, spec_of
 from mdtensor.api.calls import statistics
@@ -201,7 +201,7 @@ def _runner(
     given: Shardings | None,
 ) -> tuple[spread_call.Runner, Shardings]:
     """What runs a computation on arrays that are cut so, and how its results are cut; kept."""
-    here = invalidation.current_device() if devices.arrays == "cupy" else None
+    here = cupy_arrays.current_device() if devices.arrays == "cupy" else None
 
     def made() -> tuple[Program, spread_call.Runner, Shardings]:
         with stage("lower"):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.device_scope import at, device_of
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.nested_arguments import mapped_call
@@ -154,7 +154,7 @@ class _ShardedCall(ForeignCall):
                     f"sharded arrays of {devices.arrays} beside another kind of array",
                     hint="copy it with cupy.asarray(…) or .get() first",
                 )
-            if place is not None and place != invalidation.current_device():
+            if place is not None and place != cupy_arrays.current_device():
                 raise DeviceError(
                     f"an array beside sharded ones is on GPU {place}, which is not the current one",
                     hint=f"call it in a `with cupy.cuda.Device({place})`",

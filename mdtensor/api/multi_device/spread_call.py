@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.operands import (
     Array,
@@ -125,7 +125,7 @@ def computed(
 
 def runner_for(program: Program, specs: tuple[TensorSpec, ...], devices: DeviceList) -> Runner:
     """What runs a computation on arrays of these specs, operands first and then results; kept."""
-    here = invalidation.current_device() if devices.arrays == "cupy" else None
+    here = cupy_arrays.current_device() if devices.arrays == "cupy" else None
 
     def made() -> tuple[Program, Runner]:
         with stage("lower"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
 from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.launchers import telling
@@ -145,7 +145,7 @@ def _runs_kernels(operands: Sequence[Array]) -> bool:
     """Whether a plan may run kernels on operands without asking the function."""
     kinds: set[object] = {type(operand) for operand in operands}
     return (
-        (kinds == {np.ndarray} or kinds == {invalidation.cupy_array})
+        (kinds == {np.ndarray} or kinds == {cupy_arrays.array_class})
         and program_calls.executor is None
         and not tuning_mode.is_watching()
     )

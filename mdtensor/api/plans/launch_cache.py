@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.device_scope import at, device_of_call
 from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
 from mdtensor.api.arrays.torch_tensors import Taken
@@ -76,7 +76,7 @@ class PlanLaunches(ABC):
         """
         generation, here = invalidation.generation(), self
         if given is not None and given.on_cuda:
-            here = self._there.get(invalidation.current_device(), self)
+            here = self._there.get(cupy_arrays.current_device(), self)
         launch = here._launch if out is None else here._launch_into
         kinds = *map(_type_of, operands), _type_of(out)
         if launch is None or kinds in self._guarded or tuning_mode.apart() is not None:
@@ -116,7 +116,7 @@ class PlanLaunches(ABC):
         """Whether arrays for tensors may be launched on, which need not own their memory then."""
         if not given.on_cuda:
             return True
-        here = self._there.get(invalidation.current_device())
+        here = self._there.get(cupy_arrays.current_device())
         launch = "_launch" if given.options["out"] is None else "_launch_into"
         return here is not None and getattr(here, launch) is not None
 
@@ -125,7 +125,7 @@ class PlanLaunches(ABC):
 
         CuPy's arrays are in the memory of these.
         """
-        here = self._there.get(invalidation.current_device())
+        here = self._there.get(cupy_arrays.current_device())
         if here is None or len(operands) != len(self.specs):
             return self._called_there(operands, out)
         launch, written = here._launch, () if out is None else as_tuple(out)
@@ -145,7 +145,7 @@ class PlanLaunches(ABC):
             arrays = [_taken(f"operand {n}", operand) for n, operand in enumerate(operands)]
             targets = tuple([_taken("out", target) for target in written])
             self._takes.check(arrays, None if out is None else targets)
-            result = self._on(invalidation.current_device())._run(arrays, targets)
+            result = self._on(cupy_arrays.current_device())._run(arrays, targets)
         return result if out is None else out
 
     def _on(self, device: int) -> PlanLaunches:
@@ -162,7 +162,7 @@ class PlanLaunches(ABC):
 
 def _given_orders(arrays: Sequence[Any]) -> tuple[object, ...]:
     """What `orders_of` gives for arrays of CuPy like these; nothing for arrays of others."""
-    order = invalidation.order_of
+    order = cupy_arrays.library().order_of
     given: list[object] = []
     try:
         for x in arrays:

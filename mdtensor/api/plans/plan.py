@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
 from mdtensor.api.arrays.jax_arrays import is_jax_array
@@ -93,9 +93,9 @@ class Plan(PlanLaunches):
             if not call_trace.is_quiet():
                 if call_trace.begins():
                     return call_trace.traced("plan", self, operands, {"out": out})
-                here = self._there.get(invalidation.current_device(), self)
+                here = self._there.get(cupy_arrays.current_device(), self)
                 call_trace.runs(here._launch if out is None else here._launch_into)
-        if operands and _type_of(operands[0]) is invalidation.cupy_array:
+        if operands and _type_of(operands[0]) is cupy_arrays.array_class:
             return self._called_on_gpu(operands, out)
         are_numpys, parts = True, list[object]()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.operands import check_mask, read_only, spec_of
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
@@ -101,8 +101,9 @@ class PlanArrays:
         """Whether kernels may write to the last arrays while they read the others."""
         count = len(self.specs)
         for position, out in enumerate(arrays[count:], start=count):
-            is_cupys = _type_of(out) is invalidation.cupy_array
-            may_share_memory = invalidation.may_share_memory if is_cupys else _may_share_memory
+            is_cupys = _type_of(out) is cupy_arrays.array_class
+            cupys = cupy_arrays.library() if is_cupys else None
+            may_share_memory = cupys.may_share_memory if cupys else _may_share_memory
             if not is_cupys and not getattr(out.flags, "writeable", True):
                 raise read_only("out", text=self.label)
             for number, array in enumerate(arrays[:position]):
@@ -116,13 +117,13 @@ class PlanArrays:
 
 
 def _is_array(array: Any) -> bool:
-    return isinstance(array, _ndarray) or _type_of(array) is invalidation.cupy_array
+    return isinstance(array, _ndarray) or _type_of(array) is cupy_arrays.array_class
 
 
 def check_masks(operands: Sequence[Array]) -> None:
     """Raises DTypeError for a masked array, whose mask no launch sees."""
     for number, operand in enumerate(operands):
-        if type(operand) is not _ndarray and type(operand) is not invalidation.cupy_array:
+        if type(operand) is not _ndarray and type(operand) is not cupy_arrays.array_class:
             check_mask(f"operand {number}", operand)
 
 

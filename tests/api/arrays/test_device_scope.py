@@ -13,6 +13,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import device_scope, invalidation
+from mdtensor.api.arrays.cupy_arrays import CupyLibrary
 from mdtensor.api.calls import call_cache
 from mdtensor.api.engine import registry
 from mdtensor.errors import DeviceError, DTypeError
@@ -266,7 +267,7 @@ def test_memory_tells_its_device_where_a_tensor_does_not(
 ) -> None:
     asked: list[int] = []
     mdt.einsum("ij->i", Array.of(LEFT, 0))  # from now on CuPy is known
-    monkeypatch.setattr(invalidation, "device_at", lambda address: asked.append(address) or 3)
+    monkeypatch.setattr(CupyLibrary, "device_at", lambda _, place: asked.append(place) or 3)
     assert device_scope.device_of(OnlyOfCuda(64)) == 3
     assert device_scope.device_of(OnlyOfCuda(0)) is None  # of no elements
     assert asked == [64]

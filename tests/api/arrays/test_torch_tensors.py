@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.arrays import invalidation, torch_tensors
+from mdtensor.api.arrays import cupy_arrays, invalidation, torch_tensors
+from mdtensor.api.arrays.cupy_arrays import CupyLibrary
 from mdtensor.api.calls import call_cache
 from mdtensor.errors import DTypeError
 from tests.api.cupy_stand_in import Array, made  # noqa: F401 — a fixture
@@ -258,20 +259,17 @@ def arrays_at(monkeypatch: pytest.MonkeyPatch, made: list[str]) -> list[int]:  #
     hosts: dict[int, np.ndarray] = {}
     monkeypatch.setattr(Tensor, "hosts", hosts, raising=False)
 
-    def array_at(place: int, shape: Any, strides: Any, dtype: np.dtype, device: int) -> Array:
+    def array_at(
+        _: Any, place: int, shape: Any, strides: Any, dtype: np.dtype, device: int
+    ) -> Array:
         found.append(place)
         host = hosts[place]
         assert (host.shape, host.dtype) == (tuple(shape), dtype)
         return Array.of(host, device)
 
-    def knows(cupy: Any) -> None:
-        knew(cupy)
-        monkeypatch.setattr(invalidation, "array_at", array_at)
-        monkeypatch.setattr(invalidation, "on_stream", lambda stream: nullcontext())
-        monkeypatch.setattr(invalidation, "allocating", lambda allocate: nullcontext())
-
-    knew = invalidation.knows_cupy
-    monkeypatch.setattr(invalidation, "knows_cupy", knows)
+    monkeypatch.setattr(CupyLibrary, "array_at", array_at)
+    monkeypatch.setattr(CupyLibrary, "on_stream", lambda _, stream: nullcontext())
+    monkeypatch.setattr(CupyLibrary, "allocating", lambda _, allocate: nullcontext())
     return found
 
 
@@ -319,9 +317,10 @@ def test_kernels_have_the_stream_and_the_memory_of_torch(
     a, b = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy())
     mdt.einsum("ij,jk->ik", a, b)
     torch._C._cuda_getCurrentRawStream = lambda device: 7
-    monkeypatch.setattr(invalidation, "current_stream", lambda: streams[-1])
-    monkeypatch.setattr(invalidation, "on_stream", partial(within, streams))
-    monkeypatch.setattr(invalidation, "allocating", partial(within, allocators))
+    cupy = cupy_arrays.library()
+    monkeypatch.setattr(cupy, "current_stream", lambda: streams[-1])
+    monkeypatch.setattr(cupy, "on_stream", partial(within, streams))
+    monkeypatch.setattr(cupy, "allocating", partial(within, allocators))
     seen: list[Any] = []
 
     def launch(*arrays: Any) -> Any:
