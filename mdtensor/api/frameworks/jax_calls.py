@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api.arrays import cupy_arrays
+from mdtensor.api.arrays.dlpack import cupy_for, shared
 from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.frameworks import jax_operators
 from mdtensor.api.frameworks.call_text import Held, held_as_text
@@ -40,6 +41,7 @@ def called(
     given = [_canonical(jax, argument) for argument in args]
     named = {name: _canonical(jax, option) for name, option in options.items()}
     traced: list[Array] = []
+    on_gpu: list[Array] = []
 
     def held(argument: Any) -> Any:
         """An array that lies where one of JAX's does; any other argument as it is."""
@@ -47,12 +49,22 @@ def called(
             traced.append(argument)
         elif isinstance(argument, jax.Array):
             jax_operators.dtypes_of([argument])
-            return np.asarray(argument) if jax_operators.is_on_host(argument) else argument
+            if jax_operators.is_on_host(argument):
+                return np.asarray(argument)
+            on_gpu.append(shared("an array of JAX", argument, cupy_for(argument)))
+            return on_gpu[-1]
         return argument
+
+    def moved(argument: Any) -> Any:
+        """An array of NumPy's as one of CuPy's."""
+        is_numpys = type(argument) is np.ndarray
+        return cupy_for(on_gpu[0]).asarray(argument) if is_numpys else argument
 
     arrays, held_options = mapped_call(held, given, named)
     if traced:
         return _JaxCall(jax, function).run(function, given, named)
+    if on_gpu:
+        arrays, held_options = mapped_call(moved, arrays, held_options)
     return _returned(jax, function(*arrays, **held_options))
 
 
@@ -69,7 +81,7 @@ def _returned(jax: Any, result: Any) -> Any:
         several = cast("tuple[Any, ...]", result)
         return tuple([_returned(jax, each) for each in several])
     if type(result) is cupy_arrays.array_class:
-        return jax.dlpack.from_dlpack(result)
+        return jax.dlpack.from_dlpack(result if result.flags.c_contiguous else result.copy("C"))
     is_array = type(result) is np.ndarray or issubclass(type(result), np.generic)
     return jax.numpy.asarray(result) if is_array and is_computed(result.dtype) else result
 

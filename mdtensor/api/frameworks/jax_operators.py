@@ -1,7 +1,7 @@
 """Calls by a text in programs of JAX: with shapes, gradients and batches.
 
 A call is a primitive, which is lowered to a callback of XLA that reads and writes its buffers in
-place. Its derivatives and its batches are calls again, so they have these as well.
+place, on processors and on CUDA's stream. Its derivatives and its batches are calls again, so they have these as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.api.arrays import cupy_arrays
+from mdtensor.api.arrays.device_scope import at
+from mdtensor.api.arrays.dlpack import cupy_for
 from mdtensor.api.frameworks.call_text import (
     batched_text,
     pullback_text,
@@ -22,7 +25,7 @@ from mdtensor.api.frameworks.call_text import (
     tangents_text,
 )
 from mdtensor.dataclass import dataclass
-from mdtensor.errors import ArgumentError, DeviceError, DTypeError, GradientError, shown
+from mdtensor.errors import ArgumentError, DTypeError, GradientError, shown
 from mdtensor.specs import TensorSpec, is_computed, kind_of
 
 # An array of JAX or NumPy, a number, or what stands for an array while a program is traced.
@@ -146,22 +149,33 @@ class _Launch:
     text: str
     dtypes: tuple[np.dtype | None, ...]
 
-    def __call__(self, _: Any, out: Sequence[Any], *operands: Any) -> None:
-        if out[0].__dlpack_device__()[0] != _HOST:
-            raise DeviceError(
-                "a program that calls mdtensor runs on another device than the processor",
-                hint='with jax.default_device(jax.devices("cpu")[0]): …',
-            )
-        arrays = [np.asarray(buffer) for buffer in operands]
-        results = [np.asarray(buffer) for buffer in out]
+    def __call__(self, context: Any, out: Sequence[Any], *operands: Any) -> None:
+        kind, device = out[0].__dlpack_device__()
+        if kind == _HOST:
+            self._run(list(map(np.asarray, operands)), list(map(np.asarray, out)), np)
+            return
+        cupy = cupy_for(None)
+        cupy_arrays.knows(cupy)
+        library = cupy_arrays.library()
+
+        def array(buffer: Any) -> Array:
+            spec = TensorSpec.of(buffer.shape, np.dtype(buffer.dtype))
+            place = buffer.__cuda_array_interface__["data"][0]
+            return library.array_at(place, spec.shape, spec.strides, spec.dtype, device)
+
+        with at(device), library.on_stream(context.stream):
+            self._run(list(map(array, operands)), list(map(array, out)), cupy)
+
+    def _run(self, operands: Sequence[Array], results: Sequence[Array], xp: Any) -> None:
+        """Computes results from operands, arrays of NumPy or of CuPy on the current stream."""
         written = [
-            each if dtype is None else np.empty(each.shape, dtype)
+            each if dtype is None else xp.empty(each.shape, dtype)
             for each, dtype in zip(results, self.dtypes, strict=True)
         ]
-        run(self.text, *arrays, out=written[0] if len(written) == 1 else tuple(written))
+        run(self.text, *operands, out=written[0] if len(written) == 1 else tuple(written))
         for result, computed in zip(results, written, strict=True):
             if result is not computed:
-                np.copyto(result, computed, casting="unsafe")
+                xp.copyto(result, computed, casting="unsafe")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ RAISED = (jax.errors.JaxRuntimeError, ValueError)
 
 @pytest.fixture(autouse=True)
 def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 

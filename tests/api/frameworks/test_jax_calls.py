@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,10 +19,11 @@ from mdtensor.errors import DTypeError, GradientError, IndexingError
 RANDOM = np.random.default_rng(7)
 
 
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+@pytest.fixture(autouse=True, params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    [found, *_] = jax.devices(request.param)
+    with jax.enable_x64(True), jax.default_device(found):
+        yield found
 
 
 def normal(*shape: int) -> Any:
@@ -114,6 +116,38 @@ def test_every_front_end_stands_in_programs(name: str) -> None:
     if name in ONE_CALL:
         program = str(jax.make_jaxpr(jax.vmap(call, 1))(*several))
         assert program.count("= mdtensor[") == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_calls_and_operations_of_jax_take_turns(dtype: str) -> None:
+    """Each reads what the other has just written, in a program and outside of one."""
+    extent, turns = 512, 12
+    a = normal(extent, extent).astype(dtype)
+    weights = (normal(extent, extent) / extent**0.5).astype(dtype)
+
+    def turned(product: Callable[..., Any], x: Any) -> Any:
+        for _ in range(turns):
+            x = jnp.sin(product("ij,jk->ik", jnp.cos(x), weights))
+        return x
+
+    def exact(x: Any) -> Any:
+        return turned(jnp.einsum, x.astype("float64"))
+
+    bound = {"float32": 1e-4, "bfloat16": 0.3, "float16": 0.05}[dtype]
+    expected = exact(a)
+    for found in (turned(mdt.einsum, a), jax.jit(partial(turned, mdt.einsum))(a)):
+        assert found.dtype == dtype
+        assert found.devices() == a.devices()
+        np.testing.assert_allclose(found.astype("float64"), expected, atol=bound)
+
+
+def test_arrays_of_numpy_may_stand_beside_those_of_jax() -> None:
+    a, b = normal(3, 4), RANDOM.standard_normal((4, 2))
+    found = mdt.einsum("ij,jk->ik", a, b)
+    assert found.devices() == a.devices()
+    np.testing.assert_allclose(found, np.asarray(a) @ b, rtol=1e-12)
+    np.testing.assert_allclose(mdt.einsum("ij->ji", a), np.asarray(a).T)
+    assert mdt.einsum("ij,jk->ik", a[:0], b).shape == (0, 2)
 
 
 def test_types_are_those_of_jax() -> None:
