@@ -78,8 +78,8 @@ def main() -> None:
                 begun = time.perf_counter()
                 program(a, b).block_until_ready()
                 seconds[way].append(time.perf_counter() - begun)
-        for way, found in seconds.items():
-            least, median = min(found) * 1e6, statistics.median(found) * 1e6
+        for way, times in seconds.items():
+            least, median = min(times) * 1e6, statistics.median(times) * 1e6
             print(f"{name + ', ' + way:<48}{least:>10.1f}{median:>10.1f}")
 
 

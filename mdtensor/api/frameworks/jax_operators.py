@@ -1,7 +1,8 @@
 """Calls by a text in programs of JAX: with shapes, gradients and batches.
 
 A call is a primitive, which is lowered to a callback of XLA that reads and writes its buffers in
-place, on processors and on CUDA's stream. Its derivatives and its batches are calls again, so they have these as well.
+place, on processors and on CUDA's stream. Its derivatives and its batches are calls again, so they
+have these as well.
 """
 
 from __future__ import annotations
