@@ -244,6 +244,35 @@ def test_a_new_shape_begins_by_a_general_kernel_and_is_captured_with_its_own(
     assert plan.choices()[0].origin == "cost model", "which the capture waited for"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "step", "begins"), [("c16", 24, 0), ("c16", 16, 8), ("f8", 12, 4)]
+)
+def test_elements_between_those_of_their_type_are_copied(
+    cupy: Any, dtype: str, step: int, begins: int
+) -> None:
+    """CuPy's own kernels end at such addresses, and with them the process."""
+    host = np.random.default_rng(0).standard_normal((5, 3)).astype(dtype)
+
+    def apart(values: np.ndarray) -> Any:
+        memory = cupy.zeros(4096, np.uint8)
+        made = cupy.ndarray(values.shape, dtype, memory.data + begins, (3 * step, step))
+        size = values.itemsize
+        rows = cupy.ndarray((*values.shape, size), np.uint8, made.data, (*made.strides, 1))
+        rows[...] = cupy.asarray(np.ascontiguousarray(values).view(np.uint8).reshape(5, 3, size))
+        return made
+
+    def read(array: Any) -> np.ndarray:
+        size = host.itemsize
+        rows = cupy.ndarray((*host.shape, size), np.uint8, array.data, (*array.strides, 1))
+        return rows.copy().get().view(dtype)[..., 0]
+
+    a, out = apart(host), apart(0 * host)
+    np.testing.assert_allclose(mdt.einsum("ij,kj->ik", a, a).get(), host @ host.T, rtol=1e-12)
+    np.testing.assert_allclose(mdt.reduce("ij->i", a, combine="add").get(), host.sum(1), rtol=1e-12)
+    assert mdt.scan("ij->ij", a, combine={"j": "add"}, out=out) is out
+    np.testing.assert_allclose(read(out), host.cumsum(1), rtol=1e-12)
+
+
 def test_records_are_read_and_written_where_they_lie(cupy: Any) -> None:
     packed = np.dtype([("tag", "u1"), ("id", "i8"), ("name", "S6"), ("marks", "f4", (2,))])
     best = np.dtype([("mark", "f4"), ("id", "i8"), ("place", "i2")])

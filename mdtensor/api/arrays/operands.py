@@ -15,6 +15,7 @@ from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, not_taken, shared
 from mdtensor.api.arrays.memory_overlap import check_distinct, is_apart
 from mdtensor.api.arrays.sparse_arrays import check_dense
 from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
+from mdtensor.api.arrays.unaligned_arrays import addressable, native_copy
 from mdtensor.backends.host.aligned_memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, is_ours, shown
 from mdtensor.options import beginning
@@ -152,10 +153,7 @@ def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
         check_mask(f"operand {number}", operand)
     arrays = as_arrays(operands, xp)
     check_types([array.dtype for array in arrays])
-    return [
-        a if addressable(a) and a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
-        for a in arrays
-    ]
+    return [a if addressable(a) and a.dtype.isnative else native_copy(a, xp) for a in arrays]
 
 
 def check_types(types: Iterable[np.dtype]) -> None:
@@ -306,22 +304,6 @@ def reason_of_types(types: Iterable[np.dtype]) -> str:
 def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
     """Whether a kernel can write a result directly to an array while it reads others."""
     return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
-
-
-def addressable(array: Array) -> bool:
-    """Whether every element lies at a whole number of elements from the first."""
-    size = array.dtype.itemsize
-    aligned = not isinstance(array, np.ndarray) or array.flags.aligned
-    return aligned and all(stride % size == 0 for stride in array.strides)
-
-
-def addressable_copy(array: Array, xp: Any) -> Array:
-    """A copy that is addressable, whose axes lie in memory in the order of the array's.
-
-    As in the array, all indices of an axis with stride 0 are one element.
-    """
-    once = array[tuple(slice(None if stride else 1) for stride in array.strides)]
-    return xp.broadcast_to(once.copy(order="K"), array.shape)
 
 
 def spec_of(array: Array) -> TensorSpec:

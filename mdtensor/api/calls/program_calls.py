@@ -28,6 +28,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
 )
 from mdtensor.api.arrays.results import as_returned, begin_with, check_out
+from mdtensor.api.arrays.unaligned_arrays import copy_into
 from mdtensor.api.async_steps import Begun
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run, as_converted
@@ -198,7 +199,7 @@ def call(
     for target, result in zip(given, results, strict=False):
         if target is not result:
             is_direct = False
-            xp.copyto(target, result, casting=casting)
+            copy_into(target, result, xp, casting)
     finished: Any = out
     if out is None:
         finished = as_returned(results)

@@ -15,13 +15,13 @@ from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.operands import (
     Array,
-    addressable,
     array_module,
     as_computed,
     as_output,
     read_only,
 )
 from mdtensor.api.arrays.results import as_returned, check_out
+from mdtensor.api.arrays.unaligned_arrays import addressable
 from mdtensor.api.calls.call_key import Described, NotPlainError
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.sharded_array import ShardedArray, computed

@@ -11,7 +11,6 @@ from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.operands import (
     Array,
-    addressable,
     allocate,
     array_module,
     as_computed,
@@ -19,6 +18,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
 )
 from mdtensor.api.arrays.results import as_returned, begin_with, check_out
+from mdtensor.api.arrays.unaligned_arrays import addressable, copy_into
 from mdtensor.api.calls import call_cache, statistics
 from mdtensor.api.calls.executable import as_converted
 from mdtensor.api.calls.program_calls import planner
@@ -118,7 +118,7 @@ def computed(
         run([*arrays, *made])
     for target, result in zip(targets, made, strict=False):
         if target is not result:
-            xp.copyto(target, result, casting="same_kind")
+            copy_into(target, result, xp)
     statistics.tally(statistics.GENERATED, program.results[0].dtype).calls += 1
     return made
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import addressable, array_module, as_array, has_layout, spec_of
+from mdtensor.api.arrays.operands import array_module, as_array, has_layout, spec_of
+from mdtensor.api.arrays.unaligned_arrays import addressable
 from mdtensor.api.parts.placeholders import Placeholder, place_of, reserved
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, shown

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mdtensor.api.arrays.operands import (
-    addressable,
     allocate,
     allocator,
     array_module,
@@ -19,6 +18,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
     split,
 )
+from mdtensor.api.arrays.unaligned_arrays import addressable
 from mdtensor.errors import DTypeError
 from mdtensor.specs import TensorSpec
 

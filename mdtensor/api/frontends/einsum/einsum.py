@@ -12,8 +12,6 @@ import numpy as np
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.operands import (
     Array,
-    addressable,
-    addressable_copy,
     array_module,
     as_arrays,
     as_output,
@@ -25,6 +23,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
     split,
 )
+from mdtensor.api.arrays.unaligned_arrays import addressable, addressable_copy
 from mdtensor.api.calls import program_calls, statistics
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.launchers import Launch

@@ -17,6 +17,7 @@ from mdtensor.api.arrays.operands import (
     reason_of_classes,
     reason_of_types,
 )
+from mdtensor.api.arrays.unaligned_arrays import copy_into
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy, einsum
 from mdtensor.api.frontends.einsum.einsum_options import checked_casting, checked_order
@@ -85,7 +86,7 @@ def matmul(
     result = einsum(text, *given.arrays, **options)
     if np.shape(result) != tuple(target.shape):
         raise _other_shape(target, np.shape(result))
-    given.xp.copyto(target, result, casting=casting)
+    copy_into(target, result, given.xp, casting)
     return out
 
 

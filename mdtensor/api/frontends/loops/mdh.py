@@ -16,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
+from mdtensor.api.arrays.unaligned_arrays import copy_into
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call, made
@@ -251,7 +252,7 @@ class Directive(Decorated):
             found = dict(zip(loops.results, run_in_order(loops, operands, xp), strict=True))
             for name, target in zip(loops.results, targets, strict=True):
                 if target is not None:
-                    xp.copyto(target, found[name])
+                    copy_into(target, found[name], xp)
                     found[name] = target
             return found
         whole = tuple(targets) if targets[0] is not None else None

@@ -11,7 +11,6 @@ import numpy as np
 from mdtensor.api.arrays.memory_overlap import check_distinct, is_apart
 from mdtensor.api.arrays.operands import (
     Array,
-    addressable,
     array_module,
     as_array,
     check_mask,
@@ -20,6 +19,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
 )
 from mdtensor.api.arrays.sparse_arrays import check_dense
+from mdtensor.api.arrays.unaligned_arrays import addressable
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.loops.buffer_types import BufferType
 from mdtensor.dataclass import dataclass
