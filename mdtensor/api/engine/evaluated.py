@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -72,5 +71,5 @@ def evaluated(
         return None
     if seconds > LOADING and is_kept():
         return None
-    again, often = partial(ask, worth=seconds), math.ceil(WORTH_KERNEL * compiling / seconds)
+    again, often = partial(ask, worth=seconds), WORTH_KERNEL * compiling / seconds
     return Evaluated(md_hom, Repeated(evaluation, again, launches(seconds), often, seconds))

@@ -93,7 +93,7 @@ class Counted(AroundProgram):
 class Repeated(AroundProgram):
     """A counted program that calls `tell` as its launches, numbered by `numbers`, come again.
 
-    That is at launch 2, and with `often=True` from launch number `often` on, at the powers of two:
+    That is at launch 2, and with `often=True` from launch number `often` on, and at powers of two:
     so what was told and came to nothing is told again. Launches of all such programs, of so many
     `seconds` each, come often once they took `LONG_RUN`.
     """
@@ -105,7 +105,7 @@ class Repeated(AroundProgram):
         program: Program,
         tell: Callable[..., object],
         numbers: Iterator[int],
-        often: int = AGAIN,
+        often: float = AGAIN,
         seconds: float = 0.0,
     ) -> None:
         super().__init__(program)
@@ -119,7 +119,7 @@ class Repeated(AroundProgram):
             number = next(numbers)
             Repeated.spent += seconds
             is_next = number >= AGAIN and not number & (number - 1)
-            if is_next or number == often:
+            if is_next or number - 1 < often <= number:
                 is_often = number >= often or Repeated.spent >= LONG_RUN
                 if is_often or number == AGAIN:
                     tell(often=is_often)
