@@ -2,14 +2,13 @@
 
 Each engine runs in a block of its own after a pause, since the threads of a BLAS spin for a while
 after every call and would take a core from whatever is timed next; blocks of all engines
-alternate, and the median of an engine's blocks counts.
+alternate, and the fastest of an engine's blocks counts, since others were disturbed.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -197,7 +196,7 @@ def _broadcasts(contraction: Contraction, specs: Sequence[TensorSpec]) -> bool:
 
 
 def time_alternating(engines: Sequence[Engine], *, rounds: int) -> dict[str, float]:
-    """Seconds of a call by engine: the median over the rounds, each a block of calls."""
+    """Seconds of a call by engine: the least of the rounds, each a block of calls."""
     counts = {engine.name: _calls_in_block(engine) for engine in engines}
     blocks: dict[str, list[float]] = {engine.name: [] for engine in engines}
     for _ in range(rounds):
@@ -207,7 +206,7 @@ def time_alternating(engines: Sequence[Engine], *, rounds: int) -> dict[str, flo
                 time.sleep(PAUSE_S)
                 engine.call()
                 blocks[engine.name].append(_time(engine.call, counts[engine.name]))
-    return {name: statistics.median(times) for name, times in blocks.items()}
+    return {name: min(times) for name, times in blocks.items()}
 
 
 def _calls_in_block(engine: Engine) -> int:

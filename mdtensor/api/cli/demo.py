@@ -191,8 +191,8 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
     show(table_of(timed, "time of one call"))
     typer.echo(
         "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three\n"
-        "right columns over tuned; medians, each engine in blocks of its own; untuned: within\n"
-        'mdt.tuning("off"), where calls take 2 to 3 µs more'
+        "right columns over tuned; the fastest of several blocks of each engine; untuned:\n"
+        'within mdt.tuning("off"), where calls take 2 to 3 µs more'
     )
     if note:
         typer.echo(note)
