@@ -1,6 +1,6 @@
-"""Arrays whose elements are not a whole number of elements apart, which no kernel reads or writes.
+"""Misaligned arrays, whose strides are no multiples of an element's size, and their copies.
 
-NumPy copies them as any others. CuPy's own kernels end at a misaligned address, which no later call
+No kernel reads or writes them. NumPy copies them as any others. CuPy's own kernels end at a misaligned address, which no later call
 of the process survives, so on a GPU they are copied byte by byte.
 """
 

@@ -161,6 +161,8 @@ class _Launch:
 
         def array(buffer: Any) -> Array:
             spec = TensorSpec.of(buffer.shape, np.dtype(buffer.dtype))
+            if 0 in spec.shape:
+                return cupy.empty(spec.shape, spec.dtype)
             place = buffer.__cuda_array_interface__["data"][0]
             return library.array_at(place, spec.shape, spec.strides, spec.dtype, device)
 

@@ -147,7 +147,9 @@ def test_arrays_of_numpy_may_stand_beside_those_of_jax() -> None:
     assert found.devices() == a.devices()
     np.testing.assert_allclose(found, np.asarray(a) @ b, rtol=1e-12)
     np.testing.assert_allclose(mdt.einsum("ij->ji", a), np.asarray(a).T)
-    assert mdt.einsum("ij,jk->ik", a[:0], b).shape == (0, 2)
+    for call in (mdt.einsum, jax.jit(mdt.einsum, static_argnums=0)):
+        assert call("ij,jk->ik", a[:0], b).shape == (0, 2)
+        np.testing.assert_array_equal(call("ij,jk->ik", a[:, :0], b[:0]), np.zeros((3, 2)))
 
 
 def test_types_are_those_of_jax() -> None:
