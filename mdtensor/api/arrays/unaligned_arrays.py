@@ -1,7 +1,8 @@
 """Misaligned arrays, whose strides are no multiples of an element's size, and their copies.
 
-No kernel reads or writes them. NumPy copies them as any others. CuPy's own kernels end at a misaligned address, which no later call
-of the process survives, so on a GPU they are copied byte by byte.
+No kernel reads or writes them. NumPy copies them as any others. CuPy's own kernels end at a
+misaligned address, which no later call of the process survives, so on a GPU they are copied byte by
+byte.
 """
 
 from __future__ import annotations
