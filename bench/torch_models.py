@@ -2,7 +2,8 @@
 
 `python -m bench.torch_models [--tune SECONDS] [--only NAME]` needs torch. It prints milliseconds
 of forward passes and of training steps, errors of results or gradients beside float64, and the
-share of our kernels.
+share of our kernels. `--device cuda --dtype bfloat16 --batch 16` have networks elsewhere, of other
+floats, for so many times as many inputs.
 """
 
 from __future__ import annotations
@@ -30,17 +31,19 @@ ROUNDS, CALLS, LONGEST_S, LEAST_ROUNDS = 15, 5, 20.0, 5
 WARM_CALLS, WARM_S, LEAST_CALLS = 60, 10.0, 25
 
 
-def by_turns(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def by_turns(ways: dict[str, Callable[[], Any]], wait: Callable[[], None]) -> dict[str, float]:
     """The median milliseconds of each way; all take turns, each in a run of its own."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     started = time.perf_counter()
     for number in range(ROUNDS):
         for name, way in ways.items():
             way()  # threads of the other libraries go to sleep meanwhile
+            wait()
             begin, calls = time.perf_counter(), 0
             while calls < CALLS and (not calls or time.perf_counter() - begin < 0.5):
                 way()
                 calls += 1
+            wait()
             taken[name].append((time.perf_counter() - begin) / calls)
         if number + 1 >= LEAST_ROUNDS and time.perf_counter() - started > LONGEST_S:
             break
@@ -66,16 +69,22 @@ def error_of_gradients(model: Any, wide: Any) -> float:
     return max(error(one.grad, due.grad) for one, due in pairs)
 
 
-def measured(name: str, tuned: float) -> None:
+def measured(name: str, given_by: argparse.Namespace) -> None:
+    tuned, dtype = given_by.tune, getattr(torch, given_by.dtype)
     make, inputs = NETWORKS[name]
     torch.manual_seed(0)
-    model, x = make(), inputs()
+    model, x = make().to(given_by.device, dtype), inputs().to(given_by.device)
+    x = torch.cat([x] * given_by.batch)
+    x = x.to(dtype) if x.is_floating_point() else x
+    wait = torch.cuda.synchronize if x.is_cuda else lambda: None
     wide = copy.deepcopy(model).double()
     compiled = {
         "eager": model,
         "inductor": torch.compile(model),
         "mdtensor": torch.compile(model, backend="mdtensor"),
     }
+    if not given_by.inductor:
+        del compiled["inductor"]
 
     def forward(way: Any) -> Any:
         return way(x)
@@ -97,7 +106,7 @@ def measured(name: str, tuned: float) -> None:
         wide(given).square().mean().backward()
         return error_of_gradients(model, wide)
 
-    for mode in ("forward", "training"):
+    for mode in given_by.modes.split(","):
         model.train(mode == "training")
         wide.train(mode == "training")
         is_training = mode == "training"
@@ -110,12 +119,12 @@ def measured(name: str, tuned: float) -> None:
                     run(compiled["mdtensor"])
                 print(mdt.tune(seen, budget=tuned, quiet=True).summary())
                 warmed(partial(run, compiled["mdtensor"]))
-            found = by_turns({n: partial(run, way) for n, way in compiled.items()})
+            found = by_turns({n: partial(run, way) for n, way in compiled.items()}, wait)
             off = {name: off_by(compiled[name]) for name in ("mdtensor", "eager")}
             report = mdtensor.torch.report(run, compiled["mdtensor"])
         times = ", ".join(f"{way} {each:.3f}" for way, each in found.items())
         ratios = ", ".join(
-            f"{found[way] / found['mdtensor']:.2f} of {way}" for way in ("eager", "inductor")
+            f"{found[way] / found['mdtensor']:.2f} of {way}" for way in found if way != "mdtensor"
         )
         share = f"{100 * report.share_of_ours:.0f} % in our kernels"
         print(
@@ -129,13 +138,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tune", type=float, default=0.0, help="seconds for each model and mode")
     parser.add_argument("--only", default="")
+    parser.add_argument("--modes", default="forward,training")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--batch", type=int, default=1, help="times as many inputs")
+    parser.add_argument("--no-inductor", dest="inductor", action="store_false")
     given = parser.parse_args()
     print(f"python -m bench.torch_models, {machines.now()}, {machines.processor()}")
     print(f"torch {torch.__version__}, mdtensor {mdt.__version__}, commit {machines.commit()}")
+    print(f"{given.device}, {given.dtype}, batches times {given.batch}")
     print(f"{torch.get_num_threads()} threads; load {os.getloadavg()[0]:.1f}", flush=True)
     for name in NETWORKS:
         if given.only in name:
-            measured(name, given.tune)
+            measured(name, given)
 
 
 if __name__ == "__main__":

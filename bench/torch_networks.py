@@ -42,7 +42,7 @@ class Block(nn.Module):
         q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
         scores = (q @ k.transpose(-1, -2)) / math.sqrt(width // self.heads)
         if self.is_causal:
-            mask = torch.ones(length, length, dtype=torch.bool).tril()
+            mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1)
         x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks.call_text import held_call
+from mdtensor.api.frameworks.call_text import computation_of, held_call
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.gradients.pullback import pullback
 from mdtensor.translate.md_hom_program import Program
@@ -27,7 +27,7 @@ def _back(function: Any, *given: Any, **options: Any) -> tuple[Program, Program]
     """A call on arrays of float32, told by their shapes, and its pullback to all of them."""
     specs = [mdt.spec(each) for each in given if isinstance(each, tuple)]
     placed = [mdt.spec(each) if isinstance(each, tuple) else each for each in given]
-    found = held_call(function, *placed, **options).program
+    found = computation_of(held_call(function, *placed, **options).text, tuple(specs))
     every = (*specs, *found.results, *found.results)
     return found, pullback(found, every, range(len(specs)), [0])
 

@@ -107,15 +107,22 @@ def as_tensor(result: Any) -> Any:
     return torch.from_dlpack(result.__dlpack__(stream=-1) if is_here else result)
 
 
-def maker_of(spec: TensorSpec, like: Any) -> Callable[[], Any]:
-    """What makes tensors with the shape and the type of a spec, in C order, where one lies."""
-    torch = sys.modules["torch"]
+def maker_of(specs: Sequence[TensorSpec], like: Any) -> Callable[[], Any]:
+    """What makes a tensor with the shape and the type of a spec, in C order, where one lies.
+
+    For several specs it makes a tuple of tensors.
+    """
+    if len(specs) > 1:
+        makers = [maker_of((spec,), like) for spec in specs]
+        return lambda: tuple([make() for make in makers])
+    torch, (spec,) = sys.modules["torch"], specs
     dtype = getattr(torch, spec.dtype.name)
     shape, strides = spec.shape, TensorSpec.of(spec.shape, spec.dtype).strides
     # What torch's own compiler calls, in half the time of the public function.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-    make = getattr(guards, "_empty_strided_cpu", None) if like.is_cpu else None
-    if make is not None:
+    name = "_empty_strided_cpu" if like.is_cpu else "_empty_strided_cuda"
+    make = getattr(guards, name, None)
+    if make is not None and (like.is_cpu or like.get_device() == cupy_arrays.current_device()):
         return functools.partial(make, shape, strides, dtype)
     return functools.partial(torch.empty_strided, shape, strides, dtype=dtype, device=like.device)
 

@@ -12,7 +12,7 @@ from mdtensor.api.arrays.operands import Array
 from mdtensor.api.async_steps import Begins, Launch, launched, run_all
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.hot_calls import runs_at_once, uncounted
-from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
+from mdtensor.api.calls.launchers import counting, scalar_result, several_launch, single_launch
 from mdtensor.api.engine.launch_counter import counting as counting_launches
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program, Step, lifetimes
@@ -78,7 +78,7 @@ class Ready:
         self.served_by: tuple[object, ...] = () if steps else (tally,)
         self.into = counting(run, tally)
         if len(results) > 1:
-            self.new = _several(self.into, makers, on_host=xp is np)
+            self.new = several_launch(run, makers, tally, results, on_host=xp is np)
         else:
             self.new = single_launch(run, makers[0], tally, program.operands, first)
             if xp is np and not first.shape:
@@ -134,13 +134,21 @@ def _in_steps(
 def _at_once(
     launches: Sequence[Launch], temporaries: Sequence[TensorSpec], arrays: int
 ) -> Run | None:
-    """What runs steps as one built-in function, where each is one, on so many arrays."""
+    """What runs steps on so many arrays as one launch, where that takes arrays' addresses alone."""
     uncounteds = [uncounted(launch.run) for launch in launches]
-    if not launches or not all(runs_at_once(run) for run, _ in uncounteds):
+    runs, nbytes = [run for run, _ in uncounteds], [spec.nbytes for spec in temporaries]
+    if not launches:
         return None
-    module = importlib.import_module("mdtensor.backends.llvm.native_launch")
-    pairs = [(run, each.slots) for (run, _), each in zip(uncounteds, launches, strict=True)]
-    found = module.in_sequence(pairs, arrays, [spec.nbytes for spec in temporaries])
+    if all(map(runs_at_once, runs)):
+        module = importlib.import_module("mdtensor.backends.llvm.native_launch")
+        pairs = [(run, each.slots) for run, each in zip(runs, launches, strict=True)]
+        found = module.in_sequence(pairs, arrays, nbytes)
+    elif all(hasattr(run, "at") for run in runs):
+        module = importlib.import_module("mdtensor.backends.cuda.cuda_sequence")
+        pairs = [(run, each.arrays) for run, each in zip(runs, launches, strict=True)]
+        found = module.in_sequence(pairs, nbytes)
+    else:
+        return None
     for numbers in dict.fromkeys(number for _, several in uncounteds for number in several):
         found = counting_launches(found, numbers)
     return found
@@ -193,14 +201,3 @@ def _one_by_one(
                 slots[slot] = None
 
     return into
-
-
-def _several(into: Run, makers: Sequence[Make], *, on_host: bool) -> Callable[..., Any]:
-    """A function of operands that makes a tuple of results, NumPy's scalars without dims."""
-
-    def new(*operands: Array) -> tuple[Any, ...]:
-        results = [make() for make in makers]
-        into(*operands, *results)
-        return tuple([r if r.ndim or not on_host else r[()] for r in results])
-
-    return new

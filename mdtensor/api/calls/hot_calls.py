@@ -35,16 +35,17 @@ _LONGEST = 8  # elements of tuples among arguments
 
 @dataclass(frozen=True, slots=True)
 class HotLaunch:
-    """A launch that takes no checks, into a new array of a `result` or into one that is given.
+    """A launch that takes no checks, into new arrays of `results` or into one that is given.
 
     `run` is a built-in function of NumPy's arrays, or one of a CUDA stream and addresses; it takes
-    the arrays of a call that are in `order`, or all. `make` makes NumPy's results where that is not
-    `numpy.empty`. `numbers` are those of its launches, where somebody may wait for some.
+    the arrays of a call that are in `order`, or all. `make` makes NumPy's result, or a tuple of
+    several, where that is not by `numpy.empty`. `numbers` are those of its launches, where somebody
+    may wait for some.
     """
 
     run: Callable[..., Any]
     tally: Tally
-    result: TensorSpec | None = None
+    results: tuple[TensorSpec, ...] = ()
     make: Callable[[], Any] | None = None
     numbers: tuple[Any, ...] = ()
     order: tuple[int, ...] | None = None
@@ -72,7 +73,7 @@ def runs_at_once(run: Any) -> bool:
 
 
 def hot_launch(
-    run: Any, tally: Tally, result: TensorSpec | None = None, make: Any = None
+    run: Any, tally: Tally, results: tuple[TensorSpec, ...] = (), make: Any = None
 ) -> HotLaunch | None:
     """A launch as a hot one; None where Python has a part in it."""
     run, order = getattr(run, "chosen", (run, None))
@@ -82,7 +83,7 @@ def hot_launch(
     if (at := getattr(native, "at", None)) is None and not runs_at_once(native):
         return None
     is_empty = getattr(make, "func", None) is np.empty
-    return HotLaunch(at or native, tally, result, None if is_empty else make, numbers, order)
+    return HotLaunch(at or native, tally, results, None if is_empty else make, numbers, order)
 
 
 # That entries stay as long as the built-in functions find them.
@@ -126,21 +127,21 @@ class HotCalls:
             return
         if _is_on_cuda(hot) and any(type(each) is np.ndarray for each in arguments):
             return
-        out, spec, make = -1, hot.result, None
-        if spec is None:
+        out, results, make = -1, hot.results, hot.make
+        if not results:
             if names[-1:] != ("out",):
                 return
-            out, spec = len(arguments) - 1, TensorSpec.of((), np.bool_)
+            out, results, make = len(arguments) - 1, (TensorSpec.of((), np.bool_),), None
         elif options.get("out") is not None:
             return
-        elif not tensors:
-            make = hot.make
-        elif spec.is_contiguous:
-            make = maker_of(spec, tensors[0])
-        else:
-            return
+        elif tensors:
+            if not all(spec.is_contiguous for spec in results):
+                return
+            make = maker_of(results, tensors[0])
+        elif len(results) > 1 and not all(spec.shape for spec in results):
+            return  # numbers of NumPy's among arrays
         module = importlib.import_module("mdtensor.backends.llvm.guarded_calls")
-        if not module.is_possible():
+        if not module.is_possible(len(results)):
             return
         waited = [numbers for numbers in hot.numbers if numbers.is_waited_for]
         more = {"left": min(numbers.last for numbers in waited)} if waited else {}
@@ -148,7 +149,7 @@ class HotCalls:
             arguments,
             names,
             hot.run,
-            spec,
+            results,
             out,
             make=make,
             exchanges=exchanges,

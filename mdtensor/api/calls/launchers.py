@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -51,8 +51,32 @@ def single_launch(
         return result
 
     found = launch_of_two if operands == 2 else launch
-    found.hot = hot_launch(program, tally, result, make)  # pyright: ignore
+    found.hot = hot_launch(program, tally, (result,), make)  # pyright: ignore
     return found
+
+
+def several_launch(
+    run: Into,
+    makers: Sequence[Callable[[], Array]],
+    tally: statistics.Tally,
+    results: tuple[TensorSpec, ...],
+    *,
+    on_host: bool,
+) -> Launch:
+    """A function of operands that makes a tuple of results, NumPy's scalars without dims."""
+
+    def make() -> tuple[Array, ...]:
+        return tuple([made() for made in makers])
+
+    def launch(*operands: Array) -> tuple[Any, ...]:
+        made = make()
+        run(*operands, *made)
+        tally.calls += 1
+        return tuple([each[()] for each in made]) if has_numbers else made
+
+    has_numbers = on_host and not all(spec.shape for spec in results)
+    launch.hot = hot_launch(run, tally, results, make)  # pyright: ignore
+    return launch
 
 
 def scalar_result(launch: Launch) -> Launch:

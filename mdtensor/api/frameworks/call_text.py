@@ -11,7 +11,7 @@ import json
 import uuid
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from mdtensor.api.calls import program_calls
@@ -32,13 +32,17 @@ Array = Any
 _MOST = 4096  # computations that are kept
 
 
+Computation = Callable[[tuple[TensorSpec, ...]], Program]
+"""What is computed of operands of these specs."""
+
+
 class Held:
     """A computation that has a text as long as somebody holds this; `text` is that."""
 
-    __slots__ = ("__weakref__", "program", "text")
+    __slots__ = ("__weakref__", "computation", "text")
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
         # Of this process alone: a framework may keep graphs on disk.
         name = uuid.uuid4().hex
         self.text = _said("program", name)
@@ -46,7 +50,7 @@ class Held:
 
 
 _held: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
-_holders = Bounded[Program, Held](_MOST)
+_holders = Bounded[Hashable, Held](_MOST)
 _computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Program](_MOST)
 # Whether gradients by some operands look at the results of calls, which torch asks at every call.
 _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_MOST)
@@ -54,7 +58,12 @@ _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_
 
 def held_as_text(program: Program) -> Held:
     """What gives a program a text; equal ones have the same as long as they are kept."""
-    return _holders.made(program, lambda: Held(program))
+    return held_by_name(program, partial(with_layouts, program))
+
+
+def held_by_name(name: Hashable, computation: Computation) -> Held:
+    """What gives a text to the computation of this name."""
+    return _holders.made(name, lambda: Held(computation))
 
 
 def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held:
@@ -209,7 +218,7 @@ def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Program:
         pairs = zip(specs, are_batched, strict=True)
         each = tuple(_element(spec) if is_batched else spec for spec, is_batched in pairs)
         return batched(computation_of(of, each), specs, are_batched)
-    return with_layouts(_held[rest[0]].program, specs)
+    return _held[rest[0]].computation(specs)
 
 
 def _element(spec: TensorSpec) -> TensorSpec:

@@ -49,22 +49,22 @@ class Functions:
         """Makes the current device's context that of this thread, as CUDA's runtime would."""
         self._use_device(0)
 
-    def scratch(self, nbytes: int, stream: int) -> int:
+    def scratch(self, nbytes: int, stream: int, use: str = "program") -> int:
         """The address of scratch memory for a thread and a stream, on which programs take turns.
 
-        Large memory goes back to CuPy's pool, which gives it to later work of the stream only.
+        What is in it at the same time has another `use`. Large memory goes back to CuPy's pool,
+        which gives it to later work of the stream only.
         """
-        local = self._local
-        if nbytes > _KEPT_BYTES:
-            local.large = self._allocate(nbytes)
-            return self._place(local.large, stream)
-        blocks: dict[tuple[int, int], Any] | None = getattr(local, "blocks", None)
+        blocks: dict[tuple[str, int, int], Any] | None = getattr(self._local, "blocks", None)
         if blocks is None:
-            blocks = local.blocks = {}
+            blocks = self._local.blocks = {}
+        if nbytes > _KEPT_BYTES:
+            blocks[use, 0, 0] = block = self._allocate(nbytes)
+            return self._place(block, stream)
         size = 1 << max(_LEAST_BITS, (nbytes - 1).bit_length())
-        block = blocks.get((size, stream))
+        block = blocks.get((use, size, stream))
         if block is None:
-            block = blocks[size, stream] = self._allocate(size)
+            block = blocks[use, size, stream] = self._allocate(size)
         return self._place(block, stream)
 
     def _place(self, memory: Any, stream: int) -> int:
@@ -289,7 +289,7 @@ class CudaProgram:
             return True
 
         found = launch_of_three if self._arrays == 3 else launch
-        found.at = at  # pyright: ignore[reportFunctionMemberAccess]
+        found.at, found.functions = at, functions  # pyright: ignore[reportFunctionMemberAccess]
         return found
 
     def _anew(self, places: tuple[int, ...], stream: int) -> None:

@@ -7,84 +7,8 @@ functions.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
+from mdtensor.backends.llvm.guard_words import MOST_RESULTS, Entry, Exchange, Item, Table
 from mdtensor.backends.llvm.launch_ir import word
-
-
-class Table(IntEnum):
-    """Words of a table, behind which come the addresses of its entries.
-
-    The first COUNT of these are looked through, from that which served the LAST call: calls that
-    come again do so in the same order. HOLDER is an object that keeps them all: what is asked of
-    torch lets other threads of Python run, which may drop them from the table.
-    """
-
-    WATCHERS = 0
-    MISSED = 1
-    ARRAY_TYPE = 2
-    STRING_TYPE = 3
-    NEW_ARRAY = 4
-    RETURN_ARRAY = 5
-    COUNT = 6
-    LAST = 7
-    HOLDER = 8
-    ENTRIES = 9
-
-
-class Entry(IntEnum):
-    """Words of an entry, behind which come the shape of the result and the arguments.
-
-    LAUNCH is the record of a launch of OPERANDS and the result, or what Python calls with a stream
-    and their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what is called
-    for a result where IS_CALLED; 0 where the result is argument OUT. Results are NumPy's where
-    IS_ARRAY, others EXCHANGE describes.
-    """
-
-    POSITIONAL = 0
-    NAMED = 1
-    LEFT = 2
-    COUNTED = 3
-    LAUNCH = 4
-    MAKER = 5
-    IS_SCALAR = 6
-    AXES = 7
-    OUT = 8
-    IS_ARRAY = 9
-    ITEMS = 10
-    EXCHANGE = 11
-    IS_PYTHON = 12
-    DEVICE = 13
-    OPERANDS = 14
-    IS_CALLED = 15
-    SHAPE = 16
-
-
-class Item(IntEnum):
-    """What an argument is: one object, a string, an array of NumPy or of another library."""
-
-    SAME = 0
-    STRING = 1
-    ARRAY = 2
-    EXCHANGED = 3
-
-
-class Exchange(IntEnum):
-    """Words of a class of arrays that DLPack describes.
-
-    `LAYOUT` and `STREAM` are functions of its C interface. An array is plain if attribute `FLAG` is
-    False, or else what `ENABLED` gives, if method `METHOD` gives False, and if attribute `LEVEL` of
-    `MODULE` is the object `NO_LEVEL`.
-    """
-
-    LAYOUT = 0
-    STREAM = 1
-    FLAG = 2
-    ENABLED = 3
-    METHOD = 4
-    MODULE = 5
-    LEVEL = 6
-    NO_LEVEL = 7
 
 
 def _is_false(call: str, name: str, *, yes: str, no: str) -> str:
@@ -241,7 +165,7 @@ count_names:
 sum:
   %named_given = phi i64 [ 0, %0 ], [ %names_count, %count_names ]
   %total = add i64 %given, %named_given
-  %room = add i64 %total, 3
+  %room = add i64 %total, {MOST_RESULTS + 2}
   %addresses = alloca i64, i64 %room, align 8
   %lows = alloca i64, i64 %room, align 8
   %highs = alloca i64, i64 %room, align 8
@@ -448,8 +372,9 @@ done:
   br label %next
 
 matched:
-  %every = add i64 %operands, 1
-  %result_at = getelementptr i64, ptr %addresses, i64 %operands
+  {word("entry", Entry.RESULTS)}
+  %every = add i64 %operands, %results
+  %first_result = getelementptr i64, ptr %addresses, i64 %operands
   br i1 %makes, label %make, label %given_out
 given_out:
   %target_at = getelementptr ptr, ptr %objects, i64 %out
@@ -498,23 +423,42 @@ make_array:
   %made_array = call ptr %new_array(ptr %array_type, ptr %maker, i32 %axes32,
     ptr %result_shape, ptr null, ptr null, i32 0, ptr null)
   %has_array = icmp ne ptr %made_array, null
-  br i1 %has_array, label %place_array, label %failed
-place_array:
-  %array_result = phi ptr [ %made_array, %make_array ], [ %made_other, %made_by_python ]
-  %made_at = getelementptr i8, ptr %array_result, i64 DATA_OFFSET
+  br i1 %has_array, label %made_by_numpy, label %failed
+made_by_numpy:
+  %made_at = getelementptr i8, ptr %made_array, i64 DATA_OFFSET
   %made_place = load i64, ptr %made_at
-  store i64 %made_place, ptr %result_at
+  store i64 %made_place, ptr %first_result
   br label %run
 make_other:
   %made_other = call ptr @PyObject_CallNoArgs(ptr %maker)
   %has_other = icmp ne ptr %made_other, null
   br i1 %has_other, label %made_by_python, label %failed
 made_by_python:
+  %is_one = icmp eq i64 %results, 1
+  %parts = getelementptr i8, ptr %made_other, i64 ITEMS_OFFSET
+  br label %next_result
+next_result:
+  %r = phi i64 [ 0, %made_by_python ], [ %r_after, %placed ]
+  %r_after = add i64 %r, 1
+  %more_results = icmp ult i64 %r, %results
+  br i1 %more_results, label %choose_result, label %run
+choose_result:
+  br i1 %is_one, label %place_result, label %part
+part:
+  %part_at = getelementptr ptr, ptr %parts, i64 %r
+  %its_part = load ptr, ptr %part_at
+  br label %place_result
+place_result:
+  %one = phi ptr [ %made_other, %choose_result ], [ %its_part, %part ]
   br i1 %is_numpys, label %place_array, label %describe_other
+place_array:
+  %array_at = getelementptr i8, ptr %one, i64 DATA_OFFSET
+  %array_place = load i64, ptr %array_at
+  br label %placed
 describe_other:
   %describes_at = getelementptr i64, ptr %exchange, i64 {int(Exchange.LAYOUT)}
   %describes = load ptr, ptr %describes_at
-  %described = call i32 %describes(ptr %made_other, ptr %exchanged_to)
+  %described = call i32 %describes(ptr %one, ptr %exchanged_to)
   %is_described = icmp eq i32 %described, 0
   br i1 %is_described, label %place_other, label %undescribed
 undescribed:
@@ -525,15 +469,19 @@ place_other:
   %other_offset_at = getelementptr %dltensor, ptr %exchanged_to, i64 0, i32 5
   %other_offset = load i64, ptr %other_offset_at
   %other_place = add i64 %other_begin, %other_offset
-  store i64 %other_place, ptr %result_at
-  br label %run
+  br label %placed
+placed:
+  %its_place = phi i64 [ %array_place, %place_array ], [ %other_place, %place_other ]
+  %result_at = getelementptr i64, ptr %first_result, i64 %r
+  store i64 %its_place, ptr %result_at
+  br label %next_result
 failed:
   call void @Py_DecRef(ptr %holder)
   ret ptr null
 
 run:
   %result = phi ptr
-    [ %target, %take ], [ %array_result, %place_array ], [ %made_other, %place_other ]
+    [ %target, %take ], [ %made_array, %made_by_numpy ], [ %made_other, %next_result ]
   store i64 %number, ptr %last_at
   %left_after = sub i64 %left, 1
   store i64 %left_after, ptr %left_at

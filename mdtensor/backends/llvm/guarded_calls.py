@@ -16,7 +16,7 @@ import numpy as np
 
 from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.llvm import presence
-from mdtensor.backends.llvm.guard_ir import Entry, Item, Table
+from mdtensor.backends.llvm.guard_words import MOST_RESULTS, Entry, Item, Table
 from mdtensor.backends.llvm.native_launch import NativeLaunch, Record, has_lock, runs_at_once
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
@@ -32,11 +32,11 @@ class GuardedCall:
     """A call: its arguments, the names of the last ones, and the launch that it comes to.
 
     Argument `out` is the result, the other arrays are operands: those whose numbers among them are
-    in `order`, in that order, or all of them. Without an `out` the result is a new array of a
-    `result`, or its element where that has no axes; or what `make` makes, such an array or one of
-    another library. The launch is a built-in function of `NativeLaunch`, or one of Python's that
-    takes a stream and a tuple of addresses, and gives whether it launched. It is called so many
-    times more as are `left`, by default for ever.
+    in `order`, in that order, or all of them. Without an `out` the result is a new array of the one
+    spec in `results`, or its element where that has no axes; or what `make` makes, such an array or
+    one of another library, a tuple of them for several. The launch is a built-in function of
+    `NativeLaunch`, or one of Python's that takes a stream and a tuple of addresses, and gives
+    whether it launched. It is called so many times more as are `left`, by default for ever.
 
     `exchanges` has what describes the arguments that are other libraries' arrays, by their classes.
     """
@@ -44,7 +44,7 @@ class GuardedCall:
     arguments: Sequence[Any]
     names: tuple[str, ...]
     launch: Any
-    result: TensorSpec
+    results: tuple[TensorSpec, ...]
     out: int = -1
     left: int = _FOREVER
     make: Callable[[], Any] | None = None
@@ -108,16 +108,17 @@ def counted_by(entry: np.ndarray) -> int:
     return int(entry[Entry.COUNTED])
 
 
-def is_possible() -> bool:
-    """Whether the built-in function can be compiled, and what it takes for granted of Python holds.
+def is_possible(results: int) -> bool:
+    """Whether the built-in function can be compiled, for calls of so many results.
 
-    That is that one thread runs at a time.
+    It takes for granted that Python lets one thread run at a time.
     """
-    return bool(presence.devices()) and has_lock()
+    return bool(presence.devices()) and has_lock() and results <= MOST_RESULTS
 
 
 def _entry_of(call: GuardedCall) -> Record:
-    result, keeps, axes = call.result, list[Any](), len(call.result.shape)
+    result, keeps, count = call.results[0], list[Any](), len(call.results)
+    axes = len(result.shape)
     is_native = runs_at_once(call.launch)
     exchange = next(
         (call.exchanges[type(each)] for each in call.arguments if type(each) in call.exchanges),
@@ -129,12 +130,12 @@ def _entry_of(call: GuardedCall) -> Record:
     record = call.launch.__self__.ctypes.data if is_native else id(call.launch)
     words[Entry.LAUNCH] = record
     words[Entry.IS_PYTHON] = int(not is_native)
-    words[Entry.OUT], words[Entry.AXES] = call.out, axes
+    words[Entry.OUT], words[Entry.AXES], words[Entry.RESULTS] = call.out, axes, count
     words[Entry.IS_ARRAY] = int(exchange is None)
     if call.out < 0:
         keeps.append(call.make or result.dtype)
         words[Entry.MAKER], words[Entry.IS_CALLED] = id(keeps[-1]), int(call.make is not None)
-        words[Entry.IS_SCALAR] = int(not axes and exchange is None)
+        words[Entry.IS_SCALAR] = int(not axes and count == 1 and exchange is None)
     else:
         words[Entry.IS_ARRAY] = int(type(call.arguments[call.out]) is np.ndarray)
     if exchange is not None:
@@ -143,10 +144,10 @@ def _entry_of(call: GuardedCall) -> Record:
     words[Entry.ITEMS] = len(words)
     slots = _slots(call)
     words[Entry.OPERANDS] = sum(slot >= 0 for slot in slots.values()) - (call.out >= 0)
-    unread = words[Entry.OPERANDS] + 1
+    unread = words[Entry.OPERANDS] + count
     if is_native and call.launch.__self__[0] != unread:
         due, given = call.launch.__self__[0], unread
-        raise ValueError(f"a launch of {due} arrays, operands and result, was given {given}")
+        raise ValueError(f"a launch of {due} arrays, operands and results, was given {given}")
     for number, argument in enumerate(call.arguments):
         if number >= words[Entry.POSITIONAL]:
             name = sys.intern(call.names[number - words[Entry.POSITIONAL]])

@@ -7,7 +7,7 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.llvm.conversions import converted
-from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes
+from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes, by_library
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
 from mdtensor.kernels.llvm.memory_access import gathered, loaded, packed, shuffled
@@ -189,21 +189,9 @@ class Values:
         if op in ELEMENTARY and calc.dtype in (F32, F64):
             on = Lanes(builder, calc.dtype, calc.lanes, self.language.scales)
             return ELEMENTARY[op](on, args[0])
-        return self._by_library(calc, kind, args)
-
-    def _by_library(self, calc: Calc, kind: str, args: list[str]) -> str:
-        """A function of C's mathematical library, one lane after the other."""
         if calc.dtype not in (F32, F64):
-            raise LoweringError(f"llvm has no {calc.op} of {calc.dtype.name}")
-        function = calc.op + ("f" if calc.dtype == F32 else "")
-        element, builder = type_of(calc.dtype), self.builder
-        if calc.lanes == 1:
-            return builder.call(function, element, *((element, arg) for arg in args))
-        parts: list[str] = []
-        for lane in range(calc.lanes):
-            taken = [builder.emit(f"extractelement {kind} {arg}, i32 {lane}") for arg in args]
-            parts.append(builder.call(function, element, *((element, arg) for arg in taken)))
-        return packed(builder, parts, calc.dtype, calc.lanes)
+            raise LoweringError(f"llvm has no {op} of {calc.dtype.name}")
+        return by_library(builder, op, calc.dtype, calc.lanes, args)
 
     def _of_integers(self, calc: Calc, kind: str, args: list[str]) -> str:
         op, builder, dtype = calc.op, self.builder, calc.dtype

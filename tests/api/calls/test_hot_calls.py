@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import importlib.util
@@ -17,6 +18,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import call_cache, hot_calls
 from mdtensor.api.engine import cpu_tier, registry
 from mdtensor.api.engine.launch_counter import LaunchNumbers
+from mdtensor.api.frameworks.call_text import held_call, run
 from mdtensor.errors import ShapeError
 from tests.hurried import at_once
 
@@ -82,6 +84,23 @@ def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, (call, due) in cases.items():
         np.testing.assert_allclose(hot(call, monkeypatch), due, rtol=1e-12, err_msg=name)
+
+
+def with_place(x: Any, *, j: Any) -> Any:
+    return x, j
+
+
+@pytest.mark.parametrize("of_tensors", [False, True])
+def test_calls_of_several_results(monkeypatch: pytest.MonkeyPatch, of_tensors: bool) -> None:
+    if of_tensors and not hasattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__"):
+        pytest.skip("torch is not installed, or has no exchange interface")
+    registry.engine_for().settle()
+    x = torch.from_numpy(A.copy()) if of_tensors else A
+    held = held_call(mdt.reduce, "ij->i", A, f=with_place, combine="argmax")
+    found = hot(functools.partial(run, held.text, x), monkeypatch)
+    assert (type(found), *map(type, found)) == (tuple, type(x), type(x))
+    np.testing.assert_array_equal(found[0], A.max(1))
+    np.testing.assert_array_equal(found[1], A.argmax(1))
 
 
 def test_calls_on_tensors_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:

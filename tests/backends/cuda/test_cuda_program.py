@@ -8,6 +8,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
+from mdtensor.backends.cuda.cuda_sequence import in_sequence
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
@@ -186,6 +188,32 @@ def test_scratch_memory_is_one_block_per_thread_and_stream(device: Device) -> No
     other.join()
     assert [launch[3][3] for launch in device.driver.launches[4::2]] == [0x20000, 0x30000]
     assert len(set(device.driver.threads)) == 2
+
+
+def test_a_sequence_has_memory_beside_that_of_its_programs(device: Device) -> None:
+    program = made(device, source_of("parts of a reduction"))
+    launch = program.launcher()
+    steps = [
+        (launch, itemgetter(0, 1, 3)),
+        (launch, itemgetter(3, 1, 4)),
+        (launch, itemgetter(4, 0, 2)),
+    ]
+    run = in_sequence(steps, [100, 200])
+    run(Array(0x100), Array(0x200), Array(0x300))
+    between, scratch = 0x10000, 0x20000
+    assert [each[3] for each in device.driver.launches[::2]] == [
+        (0x100, 0x200, between, scratch),
+        (between, 0x200, between + 256, scratch),
+        (between + 256, 0x100, 0x300, scratch),
+    ]
+    device.driver.stream = 9
+    assert run.at(9, (0x100, 0x200, 0x300))
+    assert {each[2] for each in device.driver.launches[6:]} == {9}
+    assert len(device.driver.allocated) == 4
+    other = threading.Thread(target=run, args=(Array(0x100), Array(0x200), Array(0x300)))
+    other.start()
+    other.join()
+    assert len(device.driver.allocated) == 6
 
 
 def test_large_scratch_memory_goes_back(device: Device) -> None:

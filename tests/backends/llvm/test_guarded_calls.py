@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.backends.llvm.guard_ir import Table
+from mdtensor.backends.llvm.guard_words import Table
 from mdtensor.backends.llvm.guarded_calls import MOST, GuardedCall, GuardedCalls, counted_by
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
@@ -70,7 +70,7 @@ def guards(jit: JitCompiler, native: NativeLaunch, request: Any) -> GuardedCalls
 
 
 def add(guards: GuardedCalls, *arguments: Any, names: tuple[str, ...] = (), **more: Any) -> Any:
-    return guards.add(GuardedCall(arguments, names, guards.run, SPEC, **more))  # pyright: ignore
+    return guards.add(GuardedCall(arguments, names, guards.run, (SPEC,), **more))  # pyright: ignore
 
 
 def test_a_call_that_fits_makes_its_result(guards: GuardedCalls) -> None:
@@ -137,7 +137,7 @@ def test_results_are_written_to_arrays_of_their_own(guards: GuardedCalls) -> Non
 def test_an_element_is_a_number(jit: JitCompiler, native: NativeLaunch) -> None:
     guards = GuardedCalls(native, [], MISSED)
     x = np.array([2.0])
-    guards.add(GuardedCall((x, x), (), launcher(jit, native, 1), TensorSpec.of((), "f8")))
+    guards.add(GuardedCall((x, x), (), launcher(jit, native, 1), (TensorSpec.of((), "f8"),)))
     found = guards.call(x, x)
     assert (type(found), found) == (np.float64, 4.0)
 
@@ -145,7 +145,7 @@ def test_an_element_is_a_number(jit: JitCompiler, native: NativeLaunch) -> None:
 def test_nobody_is_served_while_somebody_watches(jit: JitCompiler, native: NativeLaunch) -> None:
     watchers: list[int] = []
     guards = GuardedCalls(native, watchers, MISSED)
-    guards.add(GuardedCall((A, B), (), launcher(jit, native), SPEC))
+    guards.add(GuardedCall((A, B), (), launcher(jit, native), (SPEC,)))
     watchers.append(1)
     assert guards.call(A, B) is MISSED
     watchers.clear()
@@ -169,8 +169,8 @@ def test_the_oldest_entry_goes(guards: GuardedCalls) -> None:
 
 def test_a_launch_takes_all_arrays(jit: JitCompiler, native: NativeLaunch) -> None:
     guards = GuardedCalls(native, [], MISSED)
-    with pytest.raises(ValueError, match="of 3 arrays, operands and result, was given 2"):
-        guards.add(GuardedCall((A,), (), launcher(jit, native), SPEC))
+    with pytest.raises(ValueError, match="of 3 arrays, operands and results, was given 2"):
+        guards.add(GuardedCall((A,), (), launcher(jit, native), (SPEC,)))
     assert guards.call(A) is MISSED
 
 

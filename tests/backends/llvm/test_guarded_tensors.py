@@ -61,10 +61,16 @@ def randn(*shape: int) -> Any:
 def added(guards: GuardedCalls, launch: Launch, *arguments: Any, **more: Any) -> Any:
     tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
     exchanges: Any = {type(each): exchange_of(each, on_cuda=False) for each in tensors}
-    make = None if "out" in more else maker_of(SPEC, tensors[0])
+    make = None if "out" in more else maker_of((SPEC,), tensors[0])
     return guards.add(
         GuardedCall(
-            arguments, more.pop("names", ()), launch, SPEC, make=make, exchanges=exchanges, **more
+            arguments,
+            more.pop("names", ()),
+            launch,
+            (SPEC,),
+            make=make,
+            exchanges=exchanges,
+            **more,
         )
     )
 
@@ -227,9 +233,9 @@ def test_entries_may_go_while_torch_is_asked(guards: GuardedCalls, launch: Launc
     exchange = ArrayExchange.of(
         type(x), ("requires_grad", clears, "is_neg", forward, "_current_level", -1)
     )
-    make, exchanges = maker_of(SPEC, x), {type(x): exchange}
+    make, exchanges = maker_of((SPEC,), x), {type(x): exchange}
     for _ in range(20):
-        guards.add(GuardedCall((x,), (), launch, SPEC, make=make, exchanges=exchanges))
+        guards.add(GuardedCall((x,), (), launch, (SPEC,), make=make, exchanges=exchanges))
         found = guards.call(x)
         assert launch.seen.pop()[1] == (x.data_ptr(), found.data_ptr())
     assert len(forgotten) == 20

@@ -47,6 +47,17 @@ def _computed(value: LazyArray) -> LazyArray:
     return lazy(value.evaluate())
 
 
+def _wide(x: Value) -> LazyArray:
+    """The elements as statistics are taken of them: short floats as float32."""
+    elements = lazy(x)
+    return elements.astype(np.float32) if elements.dtype.itemsize == 2 else elements
+
+
+def _like(value: LazyArray, x: Value) -> LazyArray:
+    """A value in the type of what it was computed from."""
+    return value if value.dtype == x.dtype else value.astype(x.dtype)
+
+
 def _mm(a: Value, b: Value) -> LazyArray:
     return lazy(a) @ lazy(b)
 
@@ -130,39 +141,43 @@ def _cumsum(x: Value, dim: int, *, dtype: Any = None) -> LazyArray:
 
 
 def _softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    return softmax_of(lazy(x), dim)
+    found = softmax_of(_wide(x), dim)
+    return found if half_to_float else _like(found, x)
 
 
 def _log_softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    return log_softmax_of(lazy(x), dim)
+    found = log_softmax_of(_wide(x), dim)
+    return found if half_to_float else _like(found, x)
 
 
 def _logsumexp(x: Value, dim: Any, keepdim: bool = False) -> LazyArray:
-    axes, elements = _axes(dim), lazy(x)
-    found: Any = logsumexp_of(elements, axes)
+    axes, elements = _axes(dim), _wide(x)
+    found: Any = _like(logsumexp_of(elements, axes), x)
     every = tuple(range(elements.ndim)) if axes is None else axes
     return found if keepdim else np.squeeze(found, every)
 
 
 def _softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
-    weighted = lazy(grad) * lazy(y)
-    return weighted - lazy(y) * weighted.sum(dim, keepdims=True)
+    weighted = _wide(grad) * _wide(y)
+    return _like(weighted - _wide(y) * weighted.sum(dim, keepdims=True), grad)
 
 
 def _log_softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
-    return lazy(grad) - np.exp(lazy(y)) * lazy(grad).sum(dim, keepdims=True)
+    cotangent = _wide(grad)
+    return _like(cotangent - np.exp(_wide(y)) * cotangent.sum(dim, keepdims=True), grad)
 
 
 def _layer_norm(
     x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[LazyArray, ...]:
-    elements, axes = lazy(x), tuple(range(-len(shape), 0))
+    elements, axes = _wide(x), tuple(range(-len(shape), 0))
     mean = _computed(elements.mean(axes, keepdims=True))
     distances = elements - mean
     scale = _computed(1 / np.sqrt(np.square(distances).mean(axes, keepdims=True) + eps))
     value = distances * scale
     value = value if weight is None else value * lazy(weight)
-    return value if bias is None else value + lazy(bias), mean, scale
+    value = value if bias is None else value + lazy(bias)
+    return _like(value, x), mean, scale
 
 
 def _layer_norm_backward(
@@ -175,16 +190,16 @@ def _layer_norm_backward(
     bias: Value | None,
     wanted: Sequence[bool],
 ) -> tuple[LazyArray | None, ...]:
-    elements, cotangent = (lazy(x) - lazy(mean)) * lazy(scale), lazy(grad)
+    elements, cotangent = (_wide(x) - _wide(mean)) * _wide(scale), _wide(grad)
     axes = tuple(range(-len(shape), 0))
     rows = tuple(range(elements.ndim - len(shape)))
     inner = cotangent if weight is None else cotangent * lazy(weight)
     along = inner - inner.mean(axes, keepdims=True)
     along = along - elements * (inner * elements).mean(axes, keepdims=True)
     return (
-        lazy(scale) * along if wanted[0] else None,
-        (cotangent * elements).sum(rows) if wanted[1] else None,
-        cotangent.sum(rows) if wanted[2] else None,
+        _like(_wide(scale) * along, grad) if wanted[0] else None,
+        _like((cotangent * elements).sum(rows), grad) if wanted[1] else None,
+        _like(cotangent.sum(rows), grad) if wanted[2] else None,
     )
 
 
@@ -196,10 +211,10 @@ def _of_channels(x: LazyArray, value: Value) -> LazyArray:
 def _normalised(
     x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Any
 ) -> LazyArray:
-    elements = lazy(x)
+    elements = _wide(x)
     value = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
     value = value if weight is None else value * _of_channels(elements, weight)
-    return value if bias is None else value + _of_channels(elements, bias)
+    return _like(value if bias is None else value + _of_channels(elements, bias), x)
 
 
 def _batch_norm(
@@ -214,7 +229,7 @@ def _batch_norm(
 ) -> tuple[LazyArray, ...]:
     if not training:
         raise TranslationError("statistics that were kept are the other function's")
-    elements = lazy(x)
+    elements = _wide(x)
     axes = (0, *range(2, elements.ndim))
     count = elements.size // elements.shape[1]
     mean = _computed(elements.mean(axes))
@@ -245,7 +260,7 @@ def _batch_norm_backward(
 ) -> tuple[LazyArray | None, ...]:
     if not training:
         raise TranslationError("gradients by statistics that were kept are torch's")
-    elements, cotangent = lazy(x), lazy(grad)
+    elements, cotangent = _wide(x), _wide(grad)
     axes = (0, *range(2, elements.ndim))
     each = elements.shape[1] / elements.size
     distances = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
@@ -254,7 +269,7 @@ def _batch_norm_backward(
     along = cotangent - _of_channels(elements, for_bias * each)
     along = along - distances * _of_channels(elements, for_weight * each)
     factor = lazy(scale) if weight is None else lazy(scale) * lazy(weight)
-    by_image = along * _of_channels(elements, factor) if wanted[0] else None
+    by_image = _like(along * _of_channels(elements, factor), x) if wanted[0] else None
     return by_image, for_weight if wanted[1] else None, for_bias if wanted[2] else None
 
 

@@ -42,13 +42,15 @@ class View:
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def of(self, array: Array) -> Array:
-        """The operand, in the array's memory."""
+        """The operand, in the memory of an array or a tensor."""
         for name, numbers in self.steps:
             if name == "narrow":
                 axis, begin, end = numbers
                 array = array[(slice(None),) * axis + (slice(begin, end),)]
+            elif name == "reshape":
+                array = array.reshape(numbers)
             else:
-                array = getattr(array, name)(numbers)
+                array = getattr(array, "permute", array.transpose)(numbers)
         return array
 
 

@@ -18,6 +18,7 @@ from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls, plan
 from mdtensor.api.frameworks.torch_graphs.graph_trials import GraphTrials
 from mdtensor.api.frameworks.torch_graphs.node_facts import Node, name_of
 from mdtensor.api.frameworks.torch_graphs.planned_step import Buffers, PlannedStep
+from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory
 
 Graph = Any
 
@@ -43,12 +44,14 @@ _NEW_MEMORY = frozenset(
 class CompiledGraph:
     """A graph that runs planned steps in the place of nodes, and torch's functions for the rest.
 
-    `steps` are in order; `refused` says why nodes whose functions are known stay torch's.
+    `steps` are in order; `refused` says why nodes whose functions are known stay torch's. What runs
+    may be at work in `memory` when a call returns.
     """
 
     def __init__(self, module: Any, name: str = "graph") -> None:
         self.name = name
         self.steps: list[PlannedStep] = []
+        self.memory: StepMemory = HOST
         self.module: Any = None
         graph = module.graph
         planned, self.refused = planned_calls(list(graph.nodes))
@@ -65,13 +68,16 @@ class CompiledGraph:
         timed = timers.get()
         if timed is not None:
             results = timed(self)(buffers, *arguments)
-        elif self._trials.is_over and self._generation() == self._tried:
+        elif self._is_tried() or not self.memory.is_timed():
             results = self._run(buffers, arguments)
         else:
             results = self._tried_out(buffers, arguments)
         if len(self._free) < _MOST_BUFFERS:
             self._free.append(buffers)
         return results
+
+    def _is_tried(self) -> bool:
+        return self._trials.is_over and self._generation() == self._tried
 
     def _tried_out(self, buffers: Buffers, arguments: Sequence[Any]) -> Any:
         """The results, by the way that is to be timed next."""
@@ -81,8 +87,10 @@ class CompiledGraph:
             self._tried = before
         way = self._trials.way
         self._go(way)
+        self.memory.wait()
         begin = time.perf_counter()
         results = self._run(buffers, arguments)
+        self.memory.wait()
         seconds = time.perf_counter() - begin
         if self._generation() == before:  # else steps were timed meanwhile
             self._trials.took(way, seconds)
@@ -124,9 +132,11 @@ class CompiledGraph:
             replaced |= _replaced(graph, each, step, (buffers, *sources))
         graph.eliminate_dead_code()
         graph.lint()
-        numbers = _buffers_of(list(graph.nodes))
+        on_device = [s.planned.memory for s in self.steps if not s.planned.memory.has_buffers]
+        self.memory = on_device[0] if on_device else HOST
+        numbers: Mapping[Any, int] = {} if on_device else _buffers_of(list(graph.nodes))
         for step in self.steps:
-            step.buffers = tuple(numbers.get((step, n)) for n in range(len(step.planned.results)))
+            step.buffer = numbers.get(step)
         self._count = 1 + max(numbers.values(), default=-1)
         self.module = fx.GraphModule(module, graph)
         return self.module.forward
@@ -148,7 +158,7 @@ def _replaced(
     found: dict[Node, Node] = {}
     for number, output in enumerate(planned.outputs):
         found[output] = node
-        if step.has_several:
+        if len(step.planned.results) > 1:
             with graph.inserting_before(output):
                 found[output] = graph.call_function(operator.getitem, (node, number))
             found[output].meta = dict(output.meta)
@@ -192,7 +202,7 @@ def layers_of(nodes: Sequence[Node]) -> str:
 
 
 def _buffers_of(nodes: Sequence[Node]) -> Mapping[Any, int]:
-    """The buffers of results that nobody reads behind the graph's end, by step and number.
+    """The buffers of results that nobody reads behind the graph's end, by step.
 
     None where symbols are in the graph, or operators that may call it again.
     """
@@ -213,15 +223,12 @@ def _buffers_of(nodes: Sequence[Node]) -> Mapping[Any, int]:
                 kept.update(node.all_input_nodes)
     lifetimes: list[Lifetime] = []
     for node, step in steps.items():
-        several = [user for user in node.users if user.target is operator.getitem]
-        parts = {user.args[1]: user for user in several} if step.has_several else {0: node}
-        for number, part in parts.items():
-            every: list[Any] = reach(part, aliases)
-            if any(each in kept for each in every):
-                continue
-            end = max(places[user] for each in every for user in each.users)
-            spec = step.planned.results[number]
-            lifetimes.append(Lifetime((step, number), spec, places[node], end))
+        every: list[Any] = reach(node, aliases)
+        result, *others = step.planned.results
+        if others or any(each in kept for each in every):
+            continue
+        end = max(places[user] for each in every for user in each.users)
+        lifetimes.append(Lifetime(step, result, places[node], end))
     return numbered_buffers(lifetimes)
 
 

@@ -13,6 +13,7 @@ from mdtensor.api.frameworks.torch_graphs.call_group import Call, CallGroup, Res
 from mdtensor.api.frameworks.torch_graphs.node_facts import (
     BY_TEXT,
     Node,
+    device_of,
     has_several,
     is_symbolic,
     name_of,
@@ -22,13 +23,13 @@ from mdtensor.api.frameworks.torch_graphs.node_facts import (
     writes,
 )
 from mdtensor.api.frameworks.torch_graphs.operand_views import read_operand
+from mdtensor.api.frameworks.torch_graphs.step_memory import StepMemory, memory_at
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.options import is_sequence
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, kind_of
 
 _MOST_CALLS = 24  # of a group, so that its kernels stay short
-_FLOATS = ("f4", "f8")
 _BETWEEN = frozenset(("view", "_unsafe_view"))
 
 
@@ -37,8 +38,9 @@ class PlannedCalls:
     """Nodes that are computed together: the group, and where its tensors come from and go to.
 
     `sources` are the nodes of the tensors that it reads, `outputs` those that stand for its
-    results. `specs` are those of the operands, `results` those of the results; `is_symbolic` says
-    that some of their extents are symbols, and the specs an example.
+    results; they lie in one `memory`. `specs` are those of the operands, `results` those
+    of the results; `is_symbolic` says that some of their extents are symbols, and the specs an
+    example.
     """
 
     group: CallGroup
@@ -48,6 +50,7 @@ class PlannedCalls:
     specs: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     is_symbolic: bool
+    memory: StepMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +181,12 @@ def _has_meaning(node: Node) -> bool:
     if not tensors or (name == BATCH_NORM and not all(map(_is_normalised, node.users))):
         return False
     specs = [spec_of_node(each) for each in tensors]
+    if None in specs or len({*map(device_of, tensors)}) > 1:
+        return False
     kinds = {spec.dtype for spec in specs if spec is not None and spec.dtype.kind != "b"}
-    return None not in specs and len(kinds) <= 1 and all(kind.str[1:] in _FLOATS for kind in kinds)
+    # Statistics of short floats are wide.
+    is_mixed = len(kinds) == 2 and {kind.itemsize for kind in kinds} == {2, 4}
+    return (len(kinds) <= 1 or is_mixed) and all(kind_of(kind) == "f" for kind in kinds)
 
 
 def _tensors(node: Node) -> Iterator[Node]:
@@ -248,7 +255,19 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
     if not all(map(_is_like, found, due)):
         raise TranslationError(f"the results are {found}, where torch has {due}")
     symbolic = any(map(is_symbolic, (*sources, *outputs)))
-    return PlannedCalls(group, tuple(nodes), tuple(sources), outputs, tuple(specs), found, symbolic)
+    device, *others = {*map(device_of, (*sources, *outputs))}
+    if others:
+        raise TranslationError(f"tensors are on {device} and on {others[0]}")
+    return PlannedCalls(
+        group,
+        tuple(nodes),
+        tuple(sources),
+        outputs,
+        tuple(specs),
+        found,
+        symbolic,
+        memory_at(device),
+    )
 
 
 def _is_like(found: TensorSpec, due: TensorSpec | None) -> bool:

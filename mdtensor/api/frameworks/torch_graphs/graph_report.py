@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import operator
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +13,9 @@ from mdtensor.api.frameworks.torch_graphs.compiled_graph import (
     layers_of,
     timers,
 )
+from mdtensor.api.frameworks.torch_graphs.node_facts import writes
 from mdtensor.api.frameworks.torch_graphs.planned_step import PlannedStep
+from mdtensor.api.frameworks.torch_graphs.step_memory import HOST
 from mdtensor.autotune.progress import format_time
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError
@@ -108,13 +109,21 @@ def _interpreter(graph: CompiledGraph, seconds: dict[Any, list[float]]) -> Any:
     fx = importlib.import_module("torch.fx")
 
     interpreter = fx.Interpreter(graph.module)
-    run_node = interpreter.run_node
+    run_node, found = interpreter.run_node, None
 
     def timed(node: Any) -> Any:
-        begin = time.perf_counter()
-        found = run_node(node)
-        if node.op == "call_function" and node.target is not operator.getitem:
-            seconds[graph, node].append(time.perf_counter() - begin)
+        nonlocal found
+
+        def run() -> None:
+            nonlocal found
+            found = run_node(node)
+
+        if node.op != "call_function" or node.target is operator.getitem:
+            run()
+        else:
+            memory = HOST if writes(node) else graph.memory  # what writes is called once
+            graph.memory.wait()
+            seconds[graph, node].append(memory.seconds(run))
         return found
 
     interpreter.run_node = timed

@@ -36,8 +36,9 @@ def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
     value: Any = node.meta.get("val")
     if number is not None:
         value = value[number] if has_several(node) else None
-    device = getattr(value, "device", None)
-    if device is None or device.type != "cpu" or str(value.layout) != "torch.strided":
+    if getattr(value, "device", None) is None or str(value.layout) != "torch.strided":
+        return None
+    if value.device.type not in ("cpu", "cuda"):
         return None
     try:
         dtype = dtype_of(value.dtype)
@@ -47,6 +48,12 @@ def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
     if None in (*shape, *strides) or 0 in shape:
         return None
     return TensorSpec(dtype, shape, strides)  # pyright: ignore[reportArgumentType]
+
+
+def device_of(node: Node) -> str:
+    """The device of a node's tensor, of the first one where there are several."""
+    value: Any = node.meta["val"]
+    return str((value[0] if has_several(node) else value).device)
 
 
 def has_several(node: Node) -> bool:

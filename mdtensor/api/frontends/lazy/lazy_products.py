@@ -58,15 +58,14 @@ def einsum(
         )
     specs = [TensorSpec.of(factor.shape, factor.dtype) for factor in factors]
     found = resolve(subscripts, specs)
-    wide = accumulation_dtype(made)
-    value, names = factors[0].astype(made).astype(wide), tuple(found.inputs[0])
+    value, names = factors[0].astype(made), tuple(found.inputs[0])
     if len(factors) == 1:
         value, names = _contracted(value, names, None, (), found.output, found.extents)
     for number in range(1, len(factors)):
         needed = {*found.output}.union(*found.inputs[number + 1 :])
         is_last = number == len(factors) - 1
         kept = [n for n in dict.fromkeys((*names, *found.inputs[number])) if n in needed]
-        other = factors[number].astype(made).astype(wide)
+        other = factors[number].astype(made)
         value, names = _contracted(
             value,
             names,
@@ -86,11 +85,15 @@ def _contracted(
     kept: tuple[str, ...],
     extents: Any,
 ) -> tuple[LazyArray, tuple[str, ...]]:
-    """The product of two values, or one value, with indices that are not kept summed over."""
+    """The product of two values, or one value, with indices that are not kept summed over.
+
+    What is multiplied and added up is converted to the type for that, and the result is of it.
+    """
     used = dict.fromkeys((*of_left, *of_right))
     # An index of the result that no operand has yet comes with a later one.
     kept = tuple(name for name in kept if name in used)
     every = (*kept, *(name for name in used if name not in kept))
+    wide = accumulation_dtype(left.dtype)
     shape = tuple(extents[name] for name in every)
 
     def spread(factor: LazyArray, names: Sequence[str]) -> LazyArray:
@@ -98,7 +101,7 @@ def _contracted(
         if any(name not in names and extents[name] > 1 for name in every):
             value = interning.stored(value)
         dims = tuple(every.index(name) for name in names)
-        return factor._like(interning.spread(value, shape, dims))
+        return factor._like(interning.spread(value, shape, dims)).astype(wide)
 
     product = spread(left, of_left)
     if right is not None:

@@ -34,6 +34,9 @@ class Writing(Target):
 class Device:
     type: str = "cpu"
 
+    def __str__(self) -> str:
+        return self.type
+
 
 class DType(str):
     __slots__ = ()

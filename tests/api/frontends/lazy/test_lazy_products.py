@@ -164,3 +164,11 @@ def test_options_of_lazy_products() -> None:
     assert np.einsum("ij->i", lazily, dtype="f4", casting="same_kind").dtype == np.float32
     with pytest.raises(DTypeError, match=r"^einsum of lazy arrays gives C order"):
         np.einsum("ij->i", lazily, order="F")
+
+
+def test_factors_are_widened_as_they_are_multiplied() -> None:
+    """No copy in the wider type lies between, and sums keep its digits."""
+    a, b = (np.ones(shape, "f2") for shape in ((3, 4096), (4096, 5)))
+    with mdt.tuning("record") as seen:
+        assert np.asarray(mdt.lazy(a) @ b)[0, 0] == 4096
+    assert [item.md_hom.inputs[0].spec.dtype for item in seen] == [np.float16]

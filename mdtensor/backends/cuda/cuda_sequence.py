@@ -1,0 +1,46 @@
+"""Programs that run one after the other, launched on a stream by the addresses of all arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from itertools import accumulate
+from typing import Any
+
+from mdtensor.backends.cuda.cuda_stream import beside_captures
+
+Array = Any
+Places = tuple[int, ...]
+_ALIGNMENT = 256  # of what lies in a call's memory, in bytes
+
+
+def in_sequence(
+    launchers: Sequence[tuple[Any, Callable[[Sequence[int]], Places]]], temporaries: Sequence[int]
+) -> Callable[..., None]:
+    """A function of arrays that runs launchers of `CudaProgram`, each on those that it chooses.
+
+    It chooses from their addresses and, behind these, those of temporaries of so many bytes, which
+    lie in scratch memory. As these launchers, the function has an `at`, of a stream and addresses.
+    """
+    steps = [(launcher.at, choose) for launcher, choose in launchers]
+    functions = launchers[0][0].functions
+    sizes = [-(-nbytes // _ALIGNMENT) * _ALIGNMENT for nbytes in temporaries]
+    *offsets, total = accumulate(sizes, initial=0)
+
+    def enqueued(stream: int, places: Places) -> bool:
+        return all(launch(stream, choose(places)) for launch, choose in steps)
+
+    def at(stream: int, places: Places) -> bool:
+        if not total:
+            return enqueued(stream, places)
+        is_current = stream == functions.current_stream().ptr
+        with nullcontext() if is_current else functions.on_stream(stream):  # whose memory it gets
+            with beside_captures() if functions.is_in_capture(stream) else nullcontext():
+                begin = functions.scratch(total, stream, "between")
+            return enqueued(stream, (*places, *[begin + offset for offset in offsets]))
+
+    def run(*arrays: Array) -> None:
+        at(functions.current_stream().ptr, tuple([array.data.ptr for array in arrays]))
+
+    run.at, run.functions = at, functions  # pyright: ignore[reportFunctionMemberAccess]
+    return run

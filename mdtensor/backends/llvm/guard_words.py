@@ -1,0 +1,84 @@
+"""The words that guards of calls read: those of a table, of its entries, and of their arguments."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+MOST_RESULTS = 8
+"""Results of a call, at most."""
+
+
+class Table(IntEnum):
+    """Words of a table, behind which come the addresses of its entries.
+
+    The first COUNT of these are looked through, from that which served the LAST call: calls that
+    come again do so in the same order. HOLDER is an object that keeps them all: what is asked of
+    torch lets other threads of Python run, which may drop them from the table.
+    """
+
+    WATCHERS = 0
+    MISSED = 1
+    ARRAY_TYPE = 2
+    STRING_TYPE = 3
+    NEW_ARRAY = 4
+    RETURN_ARRAY = 5
+    COUNT = 6
+    LAST = 7
+    HOLDER = 8
+    ENTRIES = 9
+
+
+class Entry(IntEnum):
+    """Words of an entry, behind which come the shape of the result and the arguments.
+
+    LAUNCH is the record of a launch of OPERANDS and RESULTS, or what Python calls with a stream and
+    their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what is called for a
+    result, or a tuple of several, where IS_CALLED; 0 where the result is argument OUT. Results are
+    NumPy's where IS_ARRAY, others EXCHANGE describes.
+    """
+
+    POSITIONAL = 0
+    NAMED = 1
+    LEFT = 2
+    COUNTED = 3
+    LAUNCH = 4
+    MAKER = 5
+    IS_SCALAR = 6
+    AXES = 7
+    OUT = 8
+    IS_ARRAY = 9
+    ITEMS = 10
+    EXCHANGE = 11
+    IS_PYTHON = 12
+    DEVICE = 13
+    OPERANDS = 14
+    IS_CALLED = 15
+    RESULTS = 16
+    SHAPE = 17
+
+
+class Item(IntEnum):
+    """What an argument is: one object, a string, an array of NumPy or of another library."""
+
+    SAME = 0
+    STRING = 1
+    ARRAY = 2
+    EXCHANGED = 3
+
+
+class Exchange(IntEnum):
+    """Words of a class of arrays that DLPack describes.
+
+    `LAYOUT` and `STREAM` are functions of its C interface. An array is plain if attribute `FLAG` is
+    False, or else what `ENABLED` gives, if method `METHOD` gives False, and if attribute `LEVEL` of
+    `MODULE` is the object `NO_LEVEL`.
+    """
+
+    LAYOUT = 0
+    STREAM = 1
+    FLAG = 2
+    ENABLED = 3
+    METHOD = 4
+    MODULE = 5
+    LEVEL = 6
+    NO_LEVEL = 7
