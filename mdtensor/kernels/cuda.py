@@ -5,28 +5,12 @@ from __future__ import annotations
 from mdtensor.kernels.cuda_mma import MATRIX_FUNCTIONS
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 
-# Without headers, which NVRTC would have to find: half floats are their bits, converted in PTX.
+# Without headers, which NVRTC would have to find.
 _PRELUDE = """\
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
-__device__ __forceinline__ float load_half(const unsigned short* place) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
-  return value;
-}
-__device__ __forceinline__ void store_half(float value, unsigned short* place) {
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
-}
-__device__ __forceinline__ void store_half(double value, unsigned short* place) {
-  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
-}
-__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
-  unsigned both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
-  *(unsigned*)place = both;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -45,18 +29,68 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
   }
 }"""
 
+# Half floats are their bits, converted in PTX.
+_HALF_FUNCTIONS = """\
+__device__ __forceinline__ float of_half(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+__device__ __forceinline__ float2 of_two_halves(unsigned both) {
+  float2 values;
+  values.x = of_half((unsigned short)both), values.y = of_half((unsigned short)(both >> 16));
+  return values;
+}
+__device__ __forceinline__ unsigned two_halves(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}"""
+
 # The upper halves of floats.
 _BFLOAT_FUNCTIONS = """\
-__device__ __forceinline__ float load_bfloat(const unsigned short* place) {
-  return __uint_as_float((unsigned)*place << 16);
+__device__ __forceinline__ float of_bfloat(unsigned short bits) {
+  return __uint_as_float((unsigned)bits << 16);
+}
+__device__ __forceinline__ float2 of_two_bfloats(unsigned both) {
+  float2 values;
+  values.x = __uint_as_float(both << 16), values.y = __uint_as_float(both & 0xffff0000u);
+  return values;
+}
+__device__ __forceinline__ unsigned two_bfloats(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
 }
 __device__ __forceinline__ void store_bfloat(float value, unsigned short* place) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}"""
+
+# Two or four short floats that lie beside each other.
+_TOGETHER = """
+__device__ __forceinline__ float2 load_NAMES2(const unsigned short* place) {
+  return of_two_NAMES(*(const unsigned*)place);
 }
-__device__ __forceinline__ void store_bfloats(float2 values, unsigned short* place) {
-  unsigned both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
-  *(unsigned*)place = both;
+__device__ __forceinline__ float4 load_NAMES4(const unsigned short* place) {
+  const uint2 all = *(const uint2*)place;
+  const float2 first = of_two_NAMES(all.x), second = of_two_NAMES(all.y);
+  float4 values;
+  values.x = first.x, values.y = first.y, values.z = second.x, values.w = second.y;
+  return values;
+}
+__device__ __forceinline__ void store_NAMES(float2 values, unsigned short* place) {
+  *(unsigned*)place = two_NAMES(values.x, values.y);
+}
+__device__ __forceinline__ void store_NAMES(float4 values, unsigned short* place) {
+  uint2 all;
+  all.x = two_NAMES(values.x, values.y), all.y = two_NAMES(values.z, values.w);
+  *(uint2*)place = all;
 }"""
 
 # NVRTC 13 reads neighbouring bytes of local memory together, and takes differences of the first of
@@ -263,15 +297,18 @@ CUDA = Dialect(
     item="threadIdx.x",
     short_floats={
         "float16": ShortFloat(
-            "load_half({buffer} + {index})",
+            "of_half({buffer}[{index}])",
             "store_half({value}, {buffer} + {index});",
             "store_halves({value}, {address});",
+            _HALF_FUNCTIONS + _TOGETHER.replace("NAMES", "halves"),
+            "load_halves{lanes}({address})",
         ),
         "bfloat16": ShortFloat(
-            "load_bfloat({buffer} + {index})",
+            "of_bfloat({buffer}[{index}])",
             "store_bfloat({value}, {buffer} + {index});",
             "store_bfloats({value}, {address});",
-            _BFLOAT_FUNCTIONS,
+            _BFLOAT_FUNCTIONS + _TOGETHER.replace("NAMES", "bfloats"),
+            "load_bfloats{lanes}({address})",
         ),
     },
     # A product with 1 and -0 added: what the assembler does not take for a copy.

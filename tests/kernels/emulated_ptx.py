@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 
 from mdtensor.kernels.kernel_source import ALIGNMENT, Entry, KernelSource
@@ -210,8 +211,8 @@ class Group:
         if operation in ("mov", "cvta"):
             return self._value(operands[0], kind)
         if operation == "cvt" and len(operands) > 1:  # two floats, the upper half's first
-            upper, lower = (self._value(o, "f4").astype("f2").view("u2") for o in operands)
-            assert "f16x2" in parts, parts
+            short = {"f16x2": np.float16, "bf16x2": ml_dtypes.bfloat16}[parts[2]]
+            upper, lower = (self._value(o, "f4").astype(short).view("u2") for o in operands)
             return upper.astype("u4") << np.uint32(16) | lower
         if operation == "cvt":
             return self._converted(parts, self._value(operands[0], _source_type(parts)))

@@ -279,7 +279,7 @@ def test_index_calculations():
 
 def test_half_floats_in_cuda_are_their_bits():
     text = value_text(load(1, 1, 0, F2), dialect=CUDA)
-    assert text == "load_half(I0 + i)"
+    assert text == "of_half(I0[i])"
     (line,) = lines(Store("O0", F2, name("i"), X), dialect=CUDA, memory=F2)
     assert line == "store_half((float)(x), O0 + i);"
 

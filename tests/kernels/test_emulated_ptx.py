@@ -8,13 +8,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mdtensor as mdt
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.search.candidates import ranked
 from tests.kernels.emulated_ptx import EmulatedGpu
 from tests.kernels.kernel_cases import Case, matmul
 from tests.lower import fuzz
 from tests.lower.codegen.register_blocking.test_tensor_core_tile import CASES, TF32
 from tests.lower.running import MismatchError
+from tests.targets import H200
 
 HALVES = (
     "several warps",
@@ -80,3 +84,16 @@ def test_bfloats():
     out = np.empty(case.einsum.out.shape, "f4")
     EmulatedGpu("sm_80").compile(source)(lhs, rhs, out)
     np.testing.assert_allclose(out, lhs.astype("f8") @ rhs.astype("f8"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)])
+def test_short_floats_that_are_neighbours_move_together(dtype):
+    plan = mdt.compile(mdt.stencil(lambda a, b: a[0] * 2 + b[0]), *[mdt.spec((512,), dtype)] * 2)
+    problem = problem_from_md_hom(plan.md_homs[0])
+    ((_, schedule),) = ranked(problem, H200, most=1)[:1]
+    source = program_of(problem, schedule, CUDA)
+    assert "s4(" in source.text.partition('extern "C"')[2]
+    rng, out = np.random.default_rng(0), np.empty(512, dtype)
+    lhs, rhs = (rng.normal(0, 100, 512).astype(dtype) for _ in range(2))
+    EmulatedGpu("sm_80").compile(source)(lhs, rhs, out)
+    np.testing.assert_array_equal(out, (lhs.astype("f4") * 2 + rhs.astype("f4")).astype(dtype))

@@ -44,7 +44,7 @@ def test_short_floats_are_held_as_float32(dtype: np.dtype, short: bool) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_elements_are_converted_where_they_are_loaded_and_stored(architecture: str) -> None:
     text = program_of(PLAIN.problem(), PLAIN.schedule, CUDA).text
-    assert "load_bfloat(" in text
+    assert "of_bfloat(" in text
     assert "store_bfloat(" in text
     ptx = compiled(text, architecture)
     assert "cvt.rn.bf16.f32" in ptx

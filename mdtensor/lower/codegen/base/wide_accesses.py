@@ -20,8 +20,11 @@ _MOST = 4  # elements that a vector type of every dialect can hold
 
 
 def lanes_of(memory: np.dtype) -> int:
-    """Elements of one wide access; 1 where memory holds them in another form than registers."""
-    if register_dtype(memory) != memory:
+    """Elements of one wide access; 1 where memory holds them in another form than registers.
+
+    Short floats are converted as they are loaded and stored.
+    """
+    if register_dtype(memory) != memory and not is_short_float(memory):
         return 1
     return min(_MOST, BYTES // memory.itemsize)
 
@@ -30,8 +33,8 @@ _AT_MULTIPLES: Mapping[str, int] = MappingProxyType({})
 
 
 def lanes_of_results(memory: np.dtype, near: int) -> int:
-    """Results of one wide store, where `near` of a work-item are neighbours; halves go by twos."""
-    lanes = 2 if is_short_float(memory) else lanes_of(memory)
+    """Results of one wide store, where `near` of a work-item are neighbours."""
+    lanes = lanes_of(memory)
     while near % lanes:
         lanes //= 2
     return lanes

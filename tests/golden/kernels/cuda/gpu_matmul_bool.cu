@@ -10,22 +10,6 @@
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
-__device__ __forceinline__ float load_half(const unsigned short* place) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
-  return value;
-}
-__device__ __forceinline__ void store_half(float value, unsigned short* place) {
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
-}
-__device__ __forceinline__ void store_half(double value, unsigned short* place) {
-  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
-}
-__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
-  unsigned both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
-  *(unsigned*)place = both;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;

@@ -10,22 +10,6 @@
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
-__device__ __forceinline__ float load_half(const unsigned short* place) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
-  return value;
-}
-__device__ __forceinline__ void store_half(float value, unsigned short* place) {
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
-}
-__device__ __forceinline__ void store_half(double value, unsigned short* place) {
-  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
-}
-__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
-  unsigned both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
-  *(unsigned*)place = both;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -42,6 +26,45 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
                  :: "r"(place), "l"(from), "n"(bytes) : "memory");
   }
+}
+__device__ __forceinline__ float of_half(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+__device__ __forceinline__ float2 of_two_halves(unsigned both) {
+  float2 values;
+  values.x = of_half((unsigned short)both), values.y = of_half((unsigned short)(both >> 16));
+  return values;
+}
+__device__ __forceinline__ unsigned two_halves(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+__device__ __forceinline__ float2 load_halves2(const unsigned short* place) {
+  return of_two_halves(*(const unsigned*)place);
+}
+__device__ __forceinline__ float4 load_halves4(const unsigned short* place) {
+  const uint2 all = *(const uint2*)place;
+  const float2 first = of_two_halves(all.x), second = of_two_halves(all.y);
+  float4 values;
+  values.x = first.x, values.y = first.y, values.z = second.x, values.w = second.y;
+  return values;
+}
+__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
+  *(unsigned*)place = two_halves(values.x, values.y);
+}
+__device__ __forceinline__ void store_halves(float4 values, unsigned short* place) {
+  uint2 all;
+  all.x = two_halves(values.x, values.y), all.y = two_halves(values.z, values.w);
+  *(uint2*)place = all;
 }
 __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
   unsigned found = number % by;
