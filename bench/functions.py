@@ -18,7 +18,9 @@ import bench.machine as machines
 import mdtensor as mdt
 from mdtensor.translate.scalar import apply
 
-FUNCTIONS = ("exp", "log", "tanh", "sin", "cos", "expm1", "log1p", "erf", "sqrt")
+FUNCTIONS = (
+    *("exp", "log", "tanh", "sin", "cos", "expm1", "log1p", "erf", "log2", "log10", "sqrt"),
+)
 DTYPES = ("float32", "float64")
 # Threads of the other libraries spin behind their calls, on cores that ours would have.
 WARM_S, ROUNDS, ROUND_S, PAUSE_S = 1.0, 9, 0.01, 0.2

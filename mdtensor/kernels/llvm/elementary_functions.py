@@ -10,331 +10,18 @@ of large numbers, whose remainder takes many digits of pi, are those of C's libr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.dataclass import dataclass
-from mdtensor.kernels.llvm.function_builder import FunctionBuilder
-from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
-from mdtensor.kernels.llvm.memory_access import packed
+from mdtensor.kernels.llvm.elementary_coefficients import HALF_PI, MUCH, OF_BASES
+from mdtensor.kernels.llvm.float_lanes import Lanes, bits_of, by_library
+from mdtensor.kernels.llvm.llvm_types import type_of
 from mdtensor.lower.ir.register_types import F32, F64, I32, I64
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A type of floats: its integers, bits of fraction, exponent bias, and coefficients.
-
-    `magic` rounds what is added to it to integers. `high` and `low` sum to ln 2; multiples of
-    `high` are exact. Beyond `least` and `most` exp is 0 and infinite. Coefficients begin with that
-    of the highest power: `exp` those of (exp(r) - 1 - r) / r², `log` those of fdlibm's remainder
-    in even and odd powers, `tanh` numerator and denominator of (tanh(x) - x) / x³ by Cephes, `sin`
-    those of (sin(r) - r) / r³ and `cos` of (cos(r) - 1 + r²/2) / r⁴ by Cephes and fdlibm, `erf`
-    those of erf(x)/x - 1 in powers of x² up to 1, and of log(erfc(x)) in powers of x - 1 up to
-    `beyond`, from where on erf is 1: both have the least largest error of erf among polynomials.
-    """
-
-    integers: np.dtype
-    fraction: int
-    bias: int
-    magic: float
-    high: float
-    low: float
-    least: float
-    most: float
-    exp: Sequence[float]
-    log: Sequence[float]
-    tanh: tuple[Sequence[float], Sequence[float]]
-    sin: Sequence[float]
-    cos: Sequence[float]
-    erf: tuple[Sequence[float], Sequence[float]]
-    beyond: float
-
-
-_FORMATS: Mapping[np.dtype, Format] = {
-    F32: Format(
-        I32,
-        23,
-        127,
-        1.5 * 2.0**23,
-        0.693359375,
-        -2.12194440e-4,
-        -104.0,
-        89.0,
-        (
-            1.9875691500e-4,
-            1.3981999507e-3,
-            8.3334519073e-3,
-            4.1665795894e-2,
-            1.6666665459e-1,
-            5.0000001201e-1,
-        ),
-        (0.24279078841, 0.28498786688, 0.40000972152, 0.66666662693),
-        (
-            (
-                -5.70498872745e-3,
-                2.06390887954e-2,
-                -5.37397155531e-2,
-                1.33314422036e-1,
-                -3.33332819422e-1,
-            ),
-            (),
-        ),
-        (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1),
-        (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2),
-        (
-            (
-                7.853729886292536e-05,
-                -0.0008010149325651509,
-                0.005188321710662034,
-                -0.026853807806499798,
-                0.11283585000117968,
-                -0.37612625801631877,
-                0.12837916572054378,
-            ),
-            (
-                0.00018630927847462062,
-                -0.0018290650936633331,
-                0.00989491273498727,
-                -0.041503060718055276,
-                -0.8431177598851489,
-                -2.6389668615571056,
-                -1.8496055159859626,
-            ),
-        ),
-        4.0,
-    ),
-    F64: Format(
-        I64,
-        52,
-        1023,
-        1.5 * 2.0**52,
-        6.93147180369123816490e-01,
-        1.90821492927058770002e-10,
-        -746.0,
-        710.0,
-        tuple(1 / math.factorial(power) for power in range(13, 1, -1)),
-        (
-            1.479819860511658591e-01,
-            1.531383769920937332e-01,
-            1.818357216161805012e-01,
-            2.222219843214978396e-01,
-            2.857142874366239149e-01,
-            3.999999999940941908e-01,
-            6.666666666666735130e-01,
-        ),
-        (
-            (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3),
-            (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3),
-        ),
-        (
-            1.58969099521155010221e-10,
-            -2.50507602534068634195e-08,
-            2.75573137070700676789e-06,
-            -1.98412698298579493134e-04,
-            8.33333333332248946124e-03,
-            -1.66666666666666324348e-01,
-        ),
-        (
-            -1.13596475577881948265e-11,
-            2.08757232129817482790e-09,
-            -2.75573143513906633035e-07,
-            2.48015872894767294178e-05,
-            -1.38888888888741095749e-03,
-            4.16666666666666019037e-02,
-        ),
-        (
-            (
-                -7.78056768917617e-10,
-                1.3711577058239808e-08,
-                -1.6206453376531062e-07,
-                1.6447149995349487e-06,
-                -1.492471380779363e-05,
-                0.0001205529365570266,
-                -0.0008548325931952063,
-                0.005223977606173215,
-                -0.026866170643118047,
-                0.11283791670944225,
-                -0.3761263890318352,
-                0.12837916709551256,
-            ),
-            (
-                1.046505635164903e-12,
-                -2.8993075050852236e-11,
-                3.70170331580702e-10,
-                -2.8764979102337978e-09,
-                1.4965408755399156e-08,
-                -5.2203080638738394e-08,
-                9.791620621933645e-08,
-                1.4226475724210772e-07,
-                -2.0590170340234703e-06,
-                9.608203643364856e-06,
-                -2.7158636322640372e-05,
-                2.6277638321285832e-05,
-                0.00023732256503650453,
-                -0.001977902588019995,
-                0.010033825377507265,
-                -0.041561098042085194,
-                -0.8431072563586648,
-                -2.6389675142347886,
-                -1.8496055099332482,
-            ),
-        ),
-        6.0,
-    ),
-}
-# pi/2 as the sum of three numbers, of which whole multiples of up to 20 bits are exact but for the
-# last one's; and the argument from which on the library computes sines.
-_HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
-_MUCH = 2.0**20
 # From here on, tanh is computed by exp.
 _FLAT = 0.625
-_CURRENT_ROUNDING = "4"  # the mode that is set, to instructions of 512 bits
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """Arithmetic on operands of one type of floats and so many lanes.
-
-    It `scales` by powers of two in one instruction, where the processor has AVX-512.
-    """
-
-    builder: FunctionBuilder
-    dtype: np.dtype
-    lanes: int
-    scales: bool = False
-
-    @property
-    def format(self) -> Format:
-        """The facts of the type."""
-        return _FORMATS[self.dtype]
-
-    def number(self, value: float) -> str:
-        """A constant in all lanes."""
-        return self._filled(constant(value, self.dtype), self.dtype)
-
-    def integer(self, value: int) -> str:
-        """An integer of the same size in all lanes."""
-        return self._filled(str(value), self.format.integers)
-
-    def _filled(self, scalar: str, dtype: np.dtype) -> str:
-        return scalar if self.lanes == 1 else vector(type_of(dtype), [scalar] * self.lanes)
-
-    def of(self, operation: str, lhs: str, rhs: str) -> str:
-        """An instruction on floats."""
-        return self.builder.emit(f"{operation} {type_of(self.dtype, self.lanes)} {lhs}, {rhs}")
-
-    def of_integers(self, operation: str, lhs: str, rhs: int | str) -> str:
-        """An instruction on integers."""
-        other = self.integer(rhs) if isinstance(rhs, int) else rhs
-        kind = type_of(self.format.integers, self.lanes)
-        return self.builder.emit(f"{operation} {kind} {lhs}, {other}")
-
-    def fma(self, lhs: str, rhs: str, plus: str) -> str:
-        """A product and a sum, rounded once where the processor can."""
-        return self.function("fmuladd", lhs, rhs, plus)
-
-    def function(self, name: str, *operands: str) -> str:
-        """An intrinsic function of LLVM."""
-        kind = type_of(self.dtype, self.lanes)
-        typed = [(kind, operand) for operand in operands]
-        return self.builder.call(f"llvm.{name}.{mangled(self.dtype, self.lanes)}", kind, *typed)
-
-    def bits(self, operand: str) -> str:
-        """The bits of floats as integers."""
-        floats, integers = self._kinds()
-        return self.builder.emit(f"bitcast {floats} {operand} to {integers}")
-
-    def from_bits(self, operand: str) -> str:
-        """The floats that have these bits."""
-        floats, integers = self._kinds()
-        return self.builder.emit(f"bitcast {integers} {operand} to {floats}")
-
-    def _kinds(self) -> tuple[str, str]:
-        return type_of(self.dtype, self.lanes), type_of(self.format.integers, self.lanes)
-
-    def chosen(self, comparison: str, lhs: str, rhs: str, then: str, otherwise: str) -> str:
-        """In each lane one of two values, by an ordered comparison, which no NaN fulfils."""
-        kind = type_of(self.dtype, self.lanes)
-        mask = self.of(f"fcmp {comparison}", lhs, rhs)
-        return self.builder.emit(f"select {self.bools} {mask}, {kind} {then}, {kind} {otherwise}")
-
-    @property
-    def bools(self) -> str:
-        """The type of comparisons."""
-        return "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
-
-    def any(self, mask: str) -> str:
-        """Whether a comparison holds in any lane."""
-        if self.lanes == 1:
-            return mask
-        name = f"llvm.vector.reduce.or.v{self.lanes}i1"
-        return self.builder.call(name, "i1", (self.bools, mask))
-
-    def converted(self, operation: str, operand: str, dtype: np.dtype) -> str:
-        """The floats in another type, by `fpext` or `fptrunc`."""
-        kind, other = type_of(self.dtype, self.lanes), type_of(dtype, self.lanes)
-        return self.builder.emit(f"{operation} {kind} {operand} to {other}")
-
-    def polynomial(self, coefficients: Sequence[float], at: str) -> str:
-        """A polynomial by Horner's rule; the first coefficient is that of the highest power."""
-        total = self.number(coefficients[0])
-        for each in coefficients[1:]:
-            total = self.fma(total, at, self.number(each))
-        return total
-
-    def scaled(self, operand: str, count: str, shifted: str) -> str:
-        """Floats times two to the power of a whole number, `count`; `shifted` is it plus magic."""
-        bits = 8 * self.dtype.itemsize * self.lanes
-        if self.scales and (self.lanes == 1 or bits in (128, 256, 512)):
-            return self._by_instruction(operand, count)
-        # By two factors, since one may lie outside of the normal range.
-        magic = _bits_of(self.format.magic, self.dtype)
-        exponent = self.of_integers("sub", self.bits(shifted), magic)
-        half = self.of_integers("ashr", exponent, 1)
-        others = self.of_integers("sub", exponent, half)
-        result = self.of("fmul", operand, self.power_of_two(half))
-        return self.of("fmul", result, self.power_of_two(others))
-
-    def _by_instruction(self, operand: str, count: str) -> str:
-        """Scales by the instruction of AVX-512, a scalar as the first lane of a vector."""
-        builder = self.builder
-        lanes = 16 // self.dtype.itemsize if self.lanes == 1 else self.lanes
-        kind, element = type_of(self.dtype, lanes), type_of(self.dtype)
-        if self.lanes == 1:
-            operand, count = (
-                builder.emit(f"insertelement {kind} poison, {element} {x}, i32 0")
-                for x in (operand, count)
-            )
-        bits, mask = 8 * self.dtype.itemsize * lanes, f"i{max(8, lanes)}"
-        typed = [(kind, operand), (kind, count), (kind, operand), (mask, "-1")]
-        if bits == 512:
-            typed.append(("i32", _CURRENT_ROUNDING))
-        name = f"scalef.p{'s' if self.dtype == F32 else 'd'}.{bits}"
-        result = builder.call(f"llvm.x86.avx512.mask.{name}", kind, *typed)
-        if self.lanes > 1:
-            return result
-        return builder.emit(f"extractelement {kind} {result}, i32 0")
-
-    def power_of_two(self, exponent: str) -> str:
-        """Two to the power of integers, within the normal range."""
-        biased = self.of_integers("add", exponent, self.format.bias)
-        return self.from_bits(self.of_integers("shl", biased, self.format.fraction))
-
-
-def by_library(
-    builder: FunctionBuilder, name: str, dtype: np.dtype, lanes: int, args: Sequence[str]
-) -> str:
-    """A function of C's mathematical library, one lane after the other."""
-    function, element = name + ("f" if dtype == F32 else ""), type_of(dtype)
-    if lanes == 1:
-        return builder.call(function, element, *((element, arg) for arg in args))
-    kind, parts = type_of(dtype, lanes), list[str]()
-    for lane in range(lanes):
-        taken = [builder.emit(f"extractelement {kind} {arg}, i32 {lane}") for arg in args]
-        parts.append(builder.call(function, element, *((element, arg) for arg in taken)))
-    return packed(builder, parts, dtype, lanes)
 
 
 def _parts_of_exponent(on: Lanes, x: str, least: float) -> tuple[str, str, str]:
@@ -370,11 +57,46 @@ def exponential_less_one(on: Lanes, x: str) -> str:
     moved = on.of("fadd", r, half)
     first = on.builder.emit(f"select {on.bools} {is_one}, {kind} {moved}, {kind} {r}")
     rest = on.fma(on.polynomial(facts.exp, r), on.of("fmul", r, r), first)
-    exponent = on.of_integers("sub", on.bits(shifted), _bits_of(facts.magic, on.dtype) + 1)
+    exponent = on.of_integers("sub", on.bits(shifted), bits_of(facts.magic, on.dtype) + 1)
     power = on.power_of_two(exponent)
     total = on.fma(rest, power, on.of("fsub", power, half))
     total = on.builder.emit(f"select {on.bools} {is_one}, {kind} {rest}, {kind} {total}")
     return on.function("copysign", on.of("fadd", total, total), x)
+
+
+def _parts_of_number(on: Lanes, x: str) -> tuple[str, str, str, str]:
+    """The exponent of a number, what its fraction between √½ and √2 has beyond 1, and two terms.
+
+    The fraction's logarithm is what it has beyond 1, less the first term, plus the second one.
+    """
+    facts = on.format
+    up, least = facts.fraction + 2, 2.0 ** (1 - facts.bias)
+    normal = on.number(least)
+    scaled = on.of("fmul", x, on.number(2.0**up))
+    m = on.chosen("olt", x, normal, scaled, x)
+    missing = on.chosen("olt", x, normal, on.number(-float(up)), on.number(0.0))
+    root = bits_of(math.sqrt(0.5), on.dtype)
+    bits = on.of_integers("add", on.bits(m), bits_of(1.0, on.dtype) - root)
+    exponent = on.of_integers("sub", on.of_integers("lshr", bits, facts.fraction), facts.bias)
+    inside = on.of_integers("and", bits, (1 << facts.fraction) - 1)
+    m = on.from_bits(on.of_integers("add", inside, root))
+    magic = on.number(facts.magic)
+    moved = on.of_integers("add", exponent, bits_of(facts.magic, on.dtype))
+    count = on.of("fadd", on.of("fsub", on.from_bits(moved), magic), missing)
+    f = on.of("fsub", m, on.number(1.0))
+    s = on.of("fdiv", f, on.of("fadd", f, on.number(2.0)))
+    squared = on.of("fmul", s, s)
+    series = on.of("fmul", on.polynomial(facts.log, squared), squared)
+    half = on.of("fmul", on.of("fmul", f, on.number(0.5)), f)
+    return count, f, half, on.of("fmul", s, on.of("fadd", half, series))
+
+
+def _where_defined(on: Lanes, x: str, result: str) -> str:
+    """A logarithm of what is positive, -inf for 0 and NaN below."""
+    zero, infinite = on.number(0.0), on.number(math.inf)
+    result = on.chosen("oeq", x, infinite, x, result)
+    beyond = on.chosen("oeq", x, zero, on.number(-math.inf), on.number(math.nan))
+    return on.chosen("ogt", x, zero, result, beyond)
 
 
 def logarithm(on: Lanes, x: str, correction: str = "") -> str:
@@ -383,33 +105,41 @@ def logarithm(on: Lanes, x: str, correction: str = "") -> str:
     A small `correction` is added to what is rounded last.
     """
     facts = on.format
-    up, least = facts.fraction + 2, 2.0 ** (1 - facts.bias)
-    normal = on.number(least)
-    scaled = on.of("fmul", x, on.number(2.0**up))
-    m = on.chosen("olt", x, normal, scaled, x)
-    missing = on.chosen("olt", x, normal, on.number(-float(up)), on.number(0.0))
-    root = _bits_of(math.sqrt(0.5), on.dtype)
-    bits = on.of_integers("add", on.bits(m), _bits_of(1.0, on.dtype) - root)
-    exponent = on.of_integers("sub", on.of_integers("lshr", bits, facts.fraction), facts.bias)
-    inside = on.of_integers("and", bits, (1 << facts.fraction) - 1)
-    m = on.from_bits(on.of_integers("add", inside, root))
-    magic = on.number(facts.magic)
-    moved = on.of_integers("add", exponent, _bits_of(facts.magic, on.dtype))
-    count = on.of("fadd", on.of("fsub", on.from_bits(moved), magic), missing)
-    f = on.of("fsub", m, on.number(1.0))
-    s = on.of("fdiv", f, on.of("fadd", f, on.number(2.0)))
-    squared = on.of("fmul", s, s)
-    series = on.of("fmul", on.polynomial(facts.log, squared), squared)
-    half = on.of("fmul", on.of("fmul", f, on.number(0.5)), f)
-    small = on.of("fmul", s, on.of("fadd", half, series))
+    count, f, half, small = _parts_of_number(on, x)
     low = on.fma(count, on.number(facts.low), small)
     low = on.of("fadd", low, correction) if correction else low
     rest = on.of("fsub", on.of("fsub", half, low), f)
-    result = on.of("fsub", on.of("fmul", count, on.number(facts.high)), rest)
-    zero, infinite = on.number(0.0), on.number(math.inf)
-    result = on.chosen("oeq", x, infinite, x, result)
-    beyond = on.chosen("oeq", x, zero, on.number(-math.inf), on.number(math.nan))
-    return on.chosen("ogt", x, zero, result, beyond)
+    return _where_defined(on, x, on.of("fsub", on.of("fmul", count, on.number(facts.high)), rest))
+
+
+def _logarithm_to(base: int) -> Callable[[Lanes, str], str]:
+    """The logarithm to a base: that of the fraction over the base's, plus the exponent's share.
+
+    What the product of the largest part is rounded by is added to the smaller ones.
+    """
+    factor, share = OF_BASES[base]
+
+    def logarithm_to(on: Lanes, x: str) -> str:
+        count, f, half, small = _parts_of_number(on, x)
+        high, low = _split(on, *factor)
+        of_exponent, rest_of_exponent = share[on.dtype]
+        product = on.of("fmul", f, high)
+        lost = on.fma(f, high, on.builder.emit(f"fneg {type_of(on.dtype, on.lanes)} {product}"))
+        tail = on.of("fmul", on.of("fsub", small, half), high)
+        tail = on.of("fadd", tail, on.fma(f, low, lost))
+        tail = on.fma(count, on.number(rest_of_exponent), tail)
+        whole = on.of("fmul", count, on.number(of_exponent))
+        return _where_defined(on, x, on.of("fadd", whole, on.of("fadd", product, tail)))
+
+    return logarithm_to
+
+
+def _split(on: Lanes, value: float, rest: float) -> tuple[str, str]:
+    """A number, as a double and what is left of it, as two numbers of the type."""
+    if on.dtype == F64:
+        return on.number(value), on.number(rest)
+    first = float(np.float32(value))
+    return on.number(first), on.number(value - first)
 
 
 def hyperbolic_tangent(on: Lanes, x: str) -> str:
@@ -458,7 +188,7 @@ def _quarters(on: Lanes, x: str) -> tuple[str, str, str]:
         r = wide.converted("fptrunc", left, F32)
         lost = wide.of("fsub", left, on.converted("fpext", r, F64))
         return count, r, wide.converted("fptrunc", lost, F32)
-    magic, (high, middle, low) = on.number(on.format.magic), _HALF_PI
+    magic, (high, middle, low) = on.number(on.format.magic), HALF_PI
     shifted = on.fma(x, on.number(2 / math.pi), magic)
     count = on.of("fsub", shifted, magic)
     first = on.fma(count, on.number(-high), x)
@@ -508,7 +238,7 @@ def _of_angle(on: Lanes, x: str, name: str) -> str:
     found = on.from_bits(on.of_integers("xor", on.bits(found), sign))
     if name == "sin":
         found = on.chosen("oeq", x, on.number(0.0), x, found)
-    is_large = on.of("fcmp ogt", on.function("fabs", x), on.number(_MUCH))
+    is_large = on.of("fcmp ogt", on.function("fabs", x), on.number(MUCH))
     place, large, done = builder.stack(kind), builder.name("large"), builder.name("done")
     builder.do(f"store {kind} {found}, ptr {place}")
     builder.branch(on.any(is_large), large, done)
@@ -534,6 +264,8 @@ def cosine(on: Lanes, x: str) -> str:
 ELEMENTARY: Mapping[str, Callable[[Lanes, str], str]] = {
     "exp": exponential,
     "log": logarithm,
+    "log2": _logarithm_to(2),
+    "log10": _logarithm_to(10),
     "tanh": hyperbolic_tangent,
     "expm1": exponential_less_one,
     "log1p": logarithm_of_more,
@@ -541,7 +273,3 @@ ELEMENTARY: Mapping[str, Callable[[Lanes, str], str]] = {
     "sin": sine,
     "cos": cosine,
 }
-
-
-def _bits_of(value: float, dtype: np.dtype) -> int:
-    return int(np.array(value, dtype).view(f"i{dtype.itemsize}"))

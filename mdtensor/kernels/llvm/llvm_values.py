@@ -7,7 +7,8 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.llvm.conversions import converted
-from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes, by_library
+from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY
+from mdtensor.kernels.llvm.float_lanes import Lanes, by_library
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
 from mdtensor.kernels.llvm.memory_access import gathered, loaded, packed, shuffled

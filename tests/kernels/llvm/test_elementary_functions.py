@@ -12,7 +12,8 @@ import pytest
 
 from mdtensor.backends.host.hardware import cpu_flags
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
-from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes
+from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY
+from mdtensor.kernels.llvm.float_lanes import Lanes
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import type_of
 
@@ -79,14 +80,14 @@ def arguments(name: str, dtype: str) -> np.ndarray:
     most = float(np.log(facts.max))
     near = {
         "exp": rng.uniform(-1.2 * most, 1.1 * most, many),
-        "log": rng.uniform(0.4, 2.5, many),
+        **dict.fromkeys(("log", "log2", "log10"), rng.uniform(0.4, 2.5, many)),
         "log1p": rng.uniform(-0.9, 2.5, many),
         "sin": rng.normal(0, 50, many),
         "cos": np.rint(rng.normal(0, 50, many)) * (np.pi / 2),
     }.get(name, rng.normal(0, 2, many))
     logs = rng.uniform(np.log2(float(facts.smallest_subnormal)), facts.maxexp, COUNT // 2)
     sizes = np.exp2(logs.astype("longdouble")) * (
-        1 if name == "log" else rng.choice((-1, 1), COUNT // 2)
+        1 if name in ("log", "log2", "log10") else rng.choice((-1, 1), COUNT // 2)
     )
     x = np.concatenate([near, sizes]).astype(dtype)
     x[: len(SPECIAL)] = SPECIAL
@@ -142,6 +143,14 @@ def test_what_is_special_is_as_in_c(name: str, dtype: str, scales: bool) -> None
     np.testing.assert_array_equal(found[:5], expected[:5])
     if expected[0] == 0:
         np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_whole_logarithms_are_exact(dtype: str) -> None:
+    powers = np.arange(-20, 20).astype(dtype)
+    np.testing.assert_array_equal(applied("log2", np.exp2(powers), 4), powers)
+    whole = np.arange(8).astype(dtype)
+    np.testing.assert_array_equal(applied("log10", 10**whole, 4), whole)
 
 
 @pytest.mark.parametrize("scales", SCALES)

@@ -14,6 +14,15 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.frameworks.call_text import held_call, pullback_text, run
 from mdtensor.api.frameworks.image_layouts import layout_of
+from mdtensor.api.frameworks.torch_graphs.aten_normalisations import (
+    batch_norm,
+    batch_norm_backward,
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+)
+from mdtensor.api.frameworks.torch_graphs.aten_values import Value, like, wide
 from mdtensor.api.frontends.axes.normalisation import (
     log_softmax_of,
     logsumexp_of,
@@ -26,9 +35,6 @@ from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 
-Value = Any
-"""A lazy array, or an array of NumPy's."""
-
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -40,22 +46,6 @@ class Meaning:
     function: Callable[..., Any]
     before: bool = False
     behind: bool = True
-
-
-def _computed(value: LazyArray) -> LazyArray:
-    """The value as an array that is computed now, for several who read it."""
-    return lazy(value.evaluate())
-
-
-def _wide(x: Value) -> LazyArray:
-    """The elements as statistics are taken of them: short floats as float32."""
-    elements = lazy(x)
-    return elements.astype(np.float32) if elements.dtype.itemsize == 2 else elements
-
-
-def _like(value: LazyArray, x: Value) -> LazyArray:
-    """A value in the type of what it was computed from."""
-    return value if value.dtype == x.dtype else value.astype(x.dtype)
 
 
 def _mm(a: Value, b: Value) -> LazyArray:
@@ -141,136 +131,30 @@ def _cumsum(x: Value, dim: int, *, dtype: Any = None) -> LazyArray:
 
 
 def _softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    found = softmax_of(_wide(x), dim)
-    return found if half_to_float else _like(found, x)
+    found = softmax_of(wide(x), dim)
+    return found if half_to_float else like(found, x)
 
 
 def _log_softmax(x: Value, dim: int, half_to_float: bool = False) -> LazyArray:
-    found = log_softmax_of(_wide(x), dim)
-    return found if half_to_float else _like(found, x)
+    found = log_softmax_of(wide(x), dim)
+    return found if half_to_float else like(found, x)
 
 
 def _logsumexp(x: Value, dim: Any, keepdim: bool = False) -> LazyArray:
-    axes, elements = _axes(dim), _wide(x)
-    found: Any = _like(logsumexp_of(elements, axes), x)
+    axes, elements = _axes(dim), wide(x)
+    found: Any = like(logsumexp_of(elements, axes), x)
     every = tuple(range(elements.ndim)) if axes is None else axes
     return found if keepdim else np.squeeze(found, every)
 
 
 def _softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
-    weighted = _wide(grad) * _wide(y)
-    return _like(weighted - _wide(y) * weighted.sum(dim, keepdims=True), grad)
+    weighted = wide(grad) * wide(y)
+    return like(weighted - wide(y) * weighted.sum(dim, keepdims=True), grad)
 
 
 def _log_softmax_backward(grad: Value, y: Value, dim: int, dtype: Any) -> LazyArray:
-    cotangent = _wide(grad)
-    return _like(cotangent - np.exp(_wide(y)) * cotangent.sum(dim, keepdims=True), grad)
-
-
-def _layer_norm(
-    x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
-) -> tuple[LazyArray, ...]:
-    elements, axes = _wide(x), tuple(range(-len(shape), 0))
-    mean = _computed(elements.mean(axes, keepdims=True))
-    distances = elements - mean
-    scale = _computed(1 / np.sqrt(np.square(distances).mean(axes, keepdims=True) + eps))
-    value = distances * scale
-    value = value if weight is None else value * lazy(weight)
-    value = value if bias is None else value + lazy(bias)
-    return _like(value, x), mean, scale
-
-
-def _layer_norm_backward(
-    grad: Value,
-    x: Value,
-    shape: Sequence[int],
-    mean: Value,
-    scale: Value,
-    weight: Value | None,
-    bias: Value | None,
-    wanted: Sequence[bool],
-) -> tuple[LazyArray | None, ...]:
-    elements, cotangent = (_wide(x) - _wide(mean)) * _wide(scale), _wide(grad)
-    axes = tuple(range(-len(shape), 0))
-    rows = tuple(range(elements.ndim - len(shape)))
-    inner = cotangent if weight is None else cotangent * lazy(weight)
-    along = inner - inner.mean(axes, keepdims=True)
-    along = along - elements * (inner * elements).mean(axes, keepdims=True)
-    return (
-        _like(_wide(scale) * along, grad) if wanted[0] else None,
-        _like((cotangent * elements).sum(rows), grad) if wanted[1] else None,
-        _like(cotangent.sum(rows), grad) if wanted[2] else None,
-    )
-
-
-def _of_channels(x: LazyArray, value: Value) -> LazyArray:
-    """A value for each channel, which is the second axis, beside the elements."""
-    return lazy(value)[(slice(None), *[None] * (x.ndim - 2))]
-
-
-def _normalised(
-    x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Any
-) -> LazyArray:
-    elements = _wide(x)
-    value = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
-    value = value if weight is None else value * _of_channels(elements, weight)
-    return _like(value if bias is None else value + _of_channels(elements, bias), x)
-
-
-def _batch_norm(
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    old_mean: Value,
-    old_variance: Value,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[LazyArray, ...]:
-    if not training:
-        raise TranslationError("statistics that were kept are the other function's")
-    elements = _wide(x)
-    axes = (0, *range(2, elements.ndim))
-    count = elements.size // elements.shape[1]
-    mean = _computed(elements.mean(axes))
-    distances = elements - _of_channels(elements, mean)
-    variance = _computed(np.square(distances).mean(axes))
-    scale = _computed(1 / np.sqrt(variance + eps))
-    unbiased = variance * (count / max(count - 1, 1))
-    return (
-        _normalised(x, weight, bias, mean, scale),
-        mean,
-        scale,
-        lazy(old_mean) * (1 - momentum) + mean * momentum,
-        lazy(old_variance) * (1 - momentum) + unbiased * momentum,
-    )
-
-
-def _batch_norm_backward(
-    grad: Value,
-    x: Value,
-    weight: Value | None,
-    old_mean: Value,
-    old_variance: Value,
-    mean: Value,
-    scale: Value,
-    training: bool,
-    eps: float,
-    wanted: Sequence[bool],
-) -> tuple[LazyArray | None, ...]:
-    if not training:
-        raise TranslationError("gradients by statistics that were kept are torch's")
-    elements, cotangent = _wide(x), _wide(grad)
-    axes = (0, *range(2, elements.ndim))
-    each = elements.shape[1] / elements.size
-    distances = (elements - _of_channels(elements, mean)) * _of_channels(elements, scale)
-    for_bias = _computed(cotangent.sum(axes))
-    for_weight = _computed((cotangent * distances).sum(axes))
-    along = cotangent - _of_channels(elements, for_bias * each)
-    along = along - distances * _of_channels(elements, for_weight * each)
-    factor = lazy(scale) if weight is None else lazy(scale) * lazy(weight)
-    by_image = _like(along * _of_channels(elements, factor), x) if wanted[0] else None
-    return by_image, for_weight if wanted[1] else None, for_bias if wanted[2] else None
+    cotangent = wide(grad)
+    return like(cotangent - np.exp(wide(y)) * cotangent.sum(dim, keepdims=True), grad)
 
 
 def _max_pool(
@@ -281,9 +165,9 @@ def _max_pool(
     dilation: Sequence[int] = (1, 1),
     ceil_mode: bool = False,
 ) -> tuple[Array]:
-    if ceil_mode or any(step != 1 for step in _pair(dilation)) or any(_pair(padding)):
-        raise TranslationError("windows that reach outside, or have gaps, are torch's")
-    return (max_pool(x, _pair(window), stride=_pair(stride) or None),)
+    if ceil_mode or any(step != 1 for step in _pair(dilation)):
+        raise TranslationError("windows that end outside, or have gaps, are torch's")
+    return (max_pool(x, _pair(window), stride=_pair(stride) or None, padding=_pair(padding)),)
 
 
 def _avg_pool(
@@ -295,9 +179,9 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:
-    if ceil_mode or divisor_override or any(_pair(padding)):
-        raise TranslationError("windows that reach outside, or have a divisor, are torch's")
-    return avg_pool(x, _pair(window), stride=_pair(stride) or None)
+    if ceil_mode or divisor_override or (any(_pair(padding)) and not count_include_pad):
+        raise TranslationError("windows that end outside, or have a divisor, are torch's")
+    return avg_pool(x, _pair(window), stride=_pair(stride) or None, padding=_pair(padding))
 
 
 def _pair(given: Any) -> tuple[int, ...]:
@@ -330,10 +214,12 @@ FUNCTIONS: Mapping[str, Meaning] = {
     "_log_softmax": Meaning(_log_softmax, before=True),
     "_softmax_backward_data": Meaning(_softmax_backward, before=True),
     "_log_softmax_backward_data": Meaning(_log_softmax_backward, before=True),
-    "native_layer_norm": Meaning(_layer_norm, behind=False),
-    "native_layer_norm_backward": Meaning(_layer_norm_backward, behind=False),
-    "_native_batch_norm_legit_functional": Meaning(_batch_norm, behind=False),
-    "native_batch_norm_backward": Meaning(_batch_norm_backward, behind=False),
+    "native_layer_norm": Meaning(layer_norm, behind=False),
+    "native_layer_norm_backward": Meaning(layer_norm_backward, behind=False),
+    "_native_batch_norm_legit_functional": Meaning(batch_norm, behind=False),
+    "native_batch_norm_backward": Meaning(batch_norm_backward, behind=False),
+    "native_group_norm": Meaning(group_norm, behind=False),
+    "native_group_norm_backward": Meaning(group_norm_backward, behind=False),
     "max_pool2d_with_indices": Meaning(_max_pool, behind=False),
     "avg_pool2d": Meaning(_avg_pool, behind=False),
 }

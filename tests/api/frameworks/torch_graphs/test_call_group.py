@@ -325,6 +325,37 @@ def test_batch_normalisation_in_training_and_its_gradient() -> None:
     assert_close(by_bias, g.sum(axes))
 
 
+def test_group_normalisation_and_its_gradient() -> None:
+    images, w, bias, grad = normal(3, 6, 4, 5), normal(6), normal(6), normal(3, 6, 4, 5)
+    sizes = 3, 6, 20, 2
+    of = group(
+        3,
+        ("native_group_norm", (a, b, c, *sizes, 1e-5)),
+        results=tuple(Result(0, n) for n in (0, 1, 2)),
+    )
+    value, mean, scale = computed(of, images, w, bias)
+    grouped = images.astype("f8").reshape(3, 2, 60)
+    center, spread = grouped.mean(2), 1 / np.sqrt(grouped.var(2) + 1e-5)
+    unit = (grouped - center[..., None]) * spread[..., None]
+    over = np.s_[:, None, None]
+    assert_close(value, unit.reshape(images.shape) * w[over] + bias[over])
+    assert_close(mean, center)
+    assert_close(scale, spread)
+    wanted = (True, True, True)
+    of = group(
+        5,
+        ("native_group_norm_backward", (a, b, c, d, Place(4), *sizes, wanted)),
+        results=tuple(Result(0, n) for n in range(3)),
+    )
+    by_x, by_w, by_bias = computed(of, grad, images, mean, scale, w)
+    g = grad.astype("f8")
+    inner = (g * w[over]).reshape(3, 2, 60)
+    along = inner - inner.mean(2, keepdims=True) - unit * (inner * unit).mean(2, keepdims=True)
+    assert_close(by_x, (spread[..., None] * along).reshape(images.shape))
+    assert_close(by_w, (g * unit.reshape(images.shape)).sum((0, 2, 3)))
+    assert_close(by_bias, g.sum((0, 2, 3)))
+
+
 def test_poolings() -> None:
     images = normal(2, 3, 6, 4)
     windows = images.reshape(2, 3, 3, 2, 2, 2)
@@ -332,11 +363,19 @@ def test_poolings() -> None:
     assert_close(computed(of, images)[0], windows.max((3, 5)))
     (found,) = computed(group(1, ("avg_pool2d", (a, (2,), (2, 2)))), images)
     assert_close(found, windows.astype("f8").mean((3, 5)))
+    around = ((0, 0), (0, 0), (1, 1), (1, 1))
+    low, zero = (np.pad(images, around, constant_values=n) for n in (-np.inf, 0))
+    shape = 2, 3, 4, 2, 3, 2
+    padded = (a, (2, 2), (2, 2), (1, 1))
+    of = group(1, ("max_pool2d_with_indices", padded), results=(Result(0, 0),))
+    assert_close(computed(of, images)[0], low.reshape(shape).max((3, 5)))
+    (found,) = computed(group(1, ("avg_pool2d", padded)), images)
+    assert_close(found, zero.astype("f8").reshape(shape).mean((3, 5)))
     for name, arguments in (
-        ("max_pool2d_with_indices", (a, (2, 2), (2, 2), (1, 1))),
-        ("avg_pool2d", (a, (2, 2), (2, 2), (1, 1))),
+        ("max_pool2d_with_indices", (*padded, (1, 1), True)),
+        ("avg_pool2d", (*padded, False, False)),
     ):
-        with pytest.raises(TranslationError, match="reach outside"):
+        with pytest.raises(TranslationError, match="end outside"):
             group(1, (name, arguments)).program([TensorSpec.of((1, 1, 4, 4))])
 
 

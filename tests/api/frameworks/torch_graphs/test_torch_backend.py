@@ -28,10 +28,11 @@ class CNN(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv1, self.conv2 = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3, padding=1)
-        self.norm, self.last = nn.BatchNorm2d(4), nn.Linear(32, 10)
+        self.norm, self.groups, self.last = nn.BatchNorm2d(4), nn.GroupNorm(2, 8), nn.Linear(32, 10)
     def forward(self, x):
-        x = pool(act(self.norm(self.conv1(x))), 2)
-        return self.last(F.avg_pool2d(act(self.conv2(x)), 2).flatten(1)).log_softmax(-1)
+        x = pool(act(self.norm(self.conv1(x))), 3, 2, 1)
+        x = F.avg_pool2d(act(self.groups(self.conv2(x))), 2)
+        return self.last(x.flatten(1)).log_softmax(-1)
 
 class Attention(nn.Module):
     def __init__(self, width=16, heads=2):

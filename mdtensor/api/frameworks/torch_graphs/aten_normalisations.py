@@ -1,0 +1,207 @@
+"""Normalisations of torch's graphs and their gradients: by axes, by channels, by groups of these.
+
+Statistics are computed once, in float32 for short floats; names and arguments are those of ATen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.frameworks.torch_graphs.aten_values import (
+    Value,
+    computed,
+    like,
+    of_channels,
+    wide,
+)
+from mdtensor.api.frontends.lazy.lazy import lazy
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.dataclass import dataclass
+from mdtensor.errors import TranslationError
+
+
+def layer_norm(
+    x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[LazyArray, ...]:
+    """By the mean and the variance along the last axes, which come with it."""
+    elements, axes = wide(x), tuple(range(-len(shape), 0))
+    mean = computed(elements.mean(axes, keepdims=True))
+    distances = elements - mean
+    scale = computed(1 / np.sqrt(np.square(distances).mean(axes, keepdims=True) + eps))
+    value = distances * scale
+    value = value if weight is None else value * lazy(weight)
+    value = value if bias is None else value + lazy(bias)
+    return like(value, x), mean, scale
+
+
+def layer_norm_backward(
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    scale: Value,
+    weight: Value | None,
+    bias: Value | None,
+    wanted: Sequence[bool],
+) -> tuple[LazyArray | None, ...]:
+    """The gradients by elements, weight and bias."""
+    elements, cotangent = (wide(x) - wide(mean)) * wide(scale), wide(grad)
+    axes = tuple(range(-len(shape), 0))
+    rows = tuple(range(elements.ndim - len(shape)))
+    inner = cotangent if weight is None else cotangent * lazy(weight)
+    along = inner - inner.mean(axes, keepdims=True)
+    along = along - elements * (inner * elements).mean(axes, keepdims=True)
+    return (
+        like(wide(scale) * along, grad) if wanted[0] else None,
+        like((cotangent * elements).sum(rows), grad) if wanted[1] else None,
+        like(cotangent.sum(rows), grad) if wanted[2] else None,
+    )
+
+
+def _normalised(
+    x: Value, weight: Value | None, bias: Value | None, mean: Value, scale: Any
+) -> LazyArray:
+    elements = wide(x)
+    value = (elements - of_channels(elements, mean)) * of_channels(elements, scale)
+    value = value if weight is None else value * of_channels(elements, weight)
+    return like(value if bias is None else value + of_channels(elements, bias), x)
+
+
+def batch_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    old_mean: Value,
+    old_variance: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[LazyArray, ...]:
+    """By the statistics of each channel, which come with it, and those that are kept, moved."""
+    if not training:
+        raise TranslationError("statistics that were kept are the other function's")
+    elements = wide(x)
+    axes = (0, *range(2, elements.ndim))
+    count = elements.size // elements.shape[1]
+    mean = computed(elements.mean(axes))
+    distances = elements - of_channels(elements, mean)
+    variance = computed(np.square(distances).mean(axes))
+    scale = computed(1 / np.sqrt(variance + eps))
+    unbiased = variance * (count / max(count - 1, 1))
+    return (
+        _normalised(x, weight, bias, mean, scale),
+        mean,
+        scale,
+        lazy(old_mean) * (1 - momentum) + mean * momentum,
+        lazy(old_variance) * (1 - momentum) + unbiased * momentum,
+    )
+
+
+def batch_norm_backward(
+    grad: Value,
+    x: Value,
+    weight: Value | None,
+    old_mean: Value,
+    old_variance: Value,
+    mean: Value,
+    scale: Value,
+    training: bool,
+    eps: float,
+    wanted: Sequence[bool],
+) -> tuple[LazyArray | None, ...]:
+    """The gradients by images, weight and bias."""
+    if not training:
+        raise TranslationError("gradients by statistics that were kept are torch's")
+    elements, cotangent = wide(x), wide(grad)
+    axes = (0, *range(2, elements.ndim))
+    each = elements.shape[1] / elements.size
+    distances = (elements - of_channels(elements, mean)) * of_channels(elements, scale)
+    for_bias = computed(cotangent.sum(axes))
+    for_weight = computed((cotangent * distances).sum(axes))
+    along = cotangent - of_channels(elements, for_bias * each)
+    along = along - distances * of_channels(elements, for_weight * each)
+    factor = lazy(scale) if weight is None else lazy(scale) * lazy(weight)
+    by_image = like(along * of_channels(elements, factor), x) if wanted[0] else None
+    return by_image, for_weight if wanted[1] else None, for_bias if wanted[2] else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Channels of images in groups: values of groups of each image, and of channels.
+
+    The mean of a group is that of its channels' means, since all have as many elements.
+    """
+
+    images: int
+    channels: int
+    groups: int
+    axes: tuple[int, ...]
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.images, self.groups, self.channels // self.groups
+
+    def means(self, elements: LazyArray, factor: LazyArray | None = None) -> LazyArray:
+        """The mean of the elements of each group, channels times a factor where there is one."""
+        found: Any = elements.mean(self.axes)
+        found = found if factor is None else found * factor
+        return computed(found.reshape(self._shape).mean(2))
+
+    def spread(self, value: Value) -> LazyArray:
+        """A value for each group beside the elements."""
+        of_channels = np.broadcast_to(lazy(value)[:, :, None], self._shape)
+        every: Any = of_channels.reshape(self.images, self.channels)
+        return every[(..., *[None] * len(self.axes))]
+
+
+def group_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    images: int,
+    channels: int,
+    _: int,
+    groups: int,
+    eps: float,
+) -> tuple[LazyArray, ...]:
+    """By the statistics of each image's groups of channels, which come with it."""
+    elements = wide(x)
+    of = _Groups(images, channels, groups, tuple(range(2, x.ndim)))
+    mean = of.means(elements)
+    distances = elements - of.spread(mean)
+    scale = computed(1 / np.sqrt(of.means(np.square(distances)) + eps))
+    value = distances * of.spread(scale)
+    value = value if weight is None else value * of_channels(value, weight)
+    return like(value if bias is None else value + of_channels(value, bias), x), mean, scale
+
+
+def group_norm_backward(
+    grad: Value,
+    x: Value,
+    mean: Value,
+    scale: Value,
+    weight: Value | None,
+    images: int,
+    channels: int,
+    _: int,
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[LazyArray | None, ...]:
+    """The gradients by images, weight and bias."""
+    cotangent = wide(grad)
+    of = _Groups(images, channels, groups, tuple(range(2, x.ndim)))
+    spread = of.spread(scale)
+    unit = (wide(x) - of.spread(mean)) * spread
+    factor = None if weight is None else wide(weight)
+    inner = cotangent if factor is None else cotangent * of_channels(cotangent, factor)
+    along = inner - of.spread(of.means(cotangent, factor))
+    along = along - unit * of.spread(of.means(cotangent * unit, factor))
+    axes = (0, *of.axes)
+    return (
+        like(spread * along, x) if wanted[0] else None,
+        like((cotangent * unit).sum(axes), grad) if wanted[1] else None,
+        like(cotangent.sum(axes), grad) if wanted[2] else None,
+    )
