@@ -177,18 +177,21 @@ FORMATS: Mapping[np.dtype, Format] = {
 # last one's; and the argument from which on the library computes sines.
 HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 MUCH = 2.0**20
-# By base: 1 over its logarithm, in two parts, and the logarithm of 2 to it, in two parts, too: whole
-# multiples of the first one are exact.
-OF_BASES: Mapping[int, tuple[tuple[float, float], Mapping[np.dtype, tuple[float, float]]]] = {
-    2: (
-        (1.4426950408889634, 2.0355273740931033e-17),
-        {F32: (1.0, 0.0), F64: (1.0, 0.0)},
-    ),
-    10: (
-        (0.4342944819032518, 1.098319650216765e-17),
-        {
-            F32: (0.301025390625, 4.605038981195214e-06),
-            F64: (3.01029995663611771306e-01, 3.69423907715893078616e-13),
-        },
-    ),
+# By base and type: 1 over the base's logarithm, and the logarithm of 2 to it, in two parts each.
+# Whole multiples of the first parts are exact, as are those of numbers without their lower bits.
+LOWER_BITS: Mapping[np.dtype, int] = {F32: 12, F64: 32}
+OF_BASES: Mapping[int, Mapping[np.dtype, tuple[float, float, float, float]]] = {
+    2: {
+        F32: (1.4428710938e00, -1.7605285393e-04, 1.0, 0.0),
+        F64: (1.44269504072144627571e00, 1.67517131648865118353e-10, 1.0, 0.0),
+    },
+    10: {
+        F32: (4.3432617188e-01, -3.1689971365e-05, 3.0102920532e-01, 7.9034151668e-07),
+        F64: (
+            4.34294481878168880939e-01,
+            2.50829467116452752298e-11,
+            3.01029995663611771306e-01,
+            3.69423907715893078616e-13,
+        ),
+    },
 }

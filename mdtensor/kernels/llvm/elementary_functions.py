@@ -4,7 +4,8 @@ Arguments are reduced to a short interval. Of float32 and float64, all err by le
 the last place (ulp) against the exact value, log by less than 1; where results are below the normal
 range, in units of their own spacing. NaN, infinities, zeros and signs are those of C. One lane is
 computed as many are, so that equal elements have equal results wherever they lie. Sines and cosines
-of large numbers, whose remainder takes many digits of pi, are those of C's library.
+of large numbers, whose remainder takes many digits of pi, are those of C's library, and powers of
+float64.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from mdtensor.kernels.llvm.elementary_coefficients import HALF_PI, MUCH, OF_BASES
+from mdtensor.kernels.llvm.elementary_coefficients import HALF_PI, LOWER_BITS, MUCH, OF_BASES
 from mdtensor.kernels.llvm.float_lanes import Lanes, bits_of, by_library
 from mdtensor.kernels.llvm.llvm_types import type_of
 from mdtensor.lower.ir.register_types import F32, F64, I32, I64
@@ -115,31 +114,20 @@ def logarithm(on: Lanes, x: str, correction: str = "") -> str:
 def _logarithm_to(base: int) -> Callable[[Lanes, str], str]:
     """The logarithm to a base: that of the fraction over the base's, plus the exponent's share.
 
-    What the product of the largest part is rounded by is added to the smaller ones.
+    Products of the upper bits of the fraction are exact, as in fdlibm.
     """
-    factor, share = OF_BASES[base]
 
     def logarithm_to(on: Lanes, x: str) -> str:
+        high, low, *of_exponent = OF_BASES[base][on.dtype]
         count, f, half, small = _parts_of_number(on, x)
-        high, low = _split(on, *factor)
-        of_exponent, rest_of_exponent = share[on.dtype]
-        product = on.of("fmul", f, high)
-        lost = on.fma(f, high, on.builder.emit(f"fneg {type_of(on.dtype, on.lanes)} {product}"))
-        tail = on.of("fmul", on.of("fsub", small, half), high)
-        tail = on.of("fadd", tail, on.fma(f, low, lost))
-        tail = on.fma(count, on.number(rest_of_exponent), tail)
-        whole = on.of("fmul", count, on.number(of_exponent))
-        return _where_defined(on, x, on.of("fadd", whole, on.of("fadd", product, tail)))
+        upper = on.from_bits(on.of_integers("and", on.bits(f), -1 << LOWER_BITS[on.dtype]))
+        rest = on.of("fadd", on.of("fsub", f, upper), on.of("fsub", small, half))
+        tail = on.fma(upper, on.number(low), on.of("fmul", rest, on.number(high + low)))
+        tail = on.fma(count, on.number(of_exponent[1]), tail)
+        total = on.of("fadd", on.of("fmul", upper, on.number(high)), tail)
+        return _where_defined(on, x, on.fma(count, on.number(of_exponent[0]), total))
 
     return logarithm_to
-
-
-def _split(on: Lanes, value: float, rest: float) -> tuple[str, str]:
-    """A number, as a double and what is left of it, as two numbers of the type."""
-    if on.dtype == F64:
-        return on.number(value), on.number(rest)
-    first = float(np.float32(value))
-    return on.number(first), on.number(value - first)
 
 
 def hyperbolic_tangent(on: Lanes, x: str) -> str:
@@ -261,7 +249,42 @@ def cosine(on: Lanes, x: str) -> str:
     return _of_angle(on, x, "cos")
 
 
-ELEMENTARY: Mapping[str, Callable[[Lanes, str], str]] = {
+def power(on: Lanes, x: str, y: str) -> str:
+    """Powers: of float32 exp of a multiple of a logarithm, both as doubles; else the library's.
+
+    What is negative has powers by whole numbers alone, of which odd ones keep the sign.
+    """
+    if on.dtype == F64:
+        return by_library(on.builder, "pow", F64, on.lanes, [x, y])
+    wide, builder, kind = replace(on, dtype=F64), on.builder, type_of(on.dtype, on.lanes)
+    zero, one, half, infinite = (on.number(n) for n in (0.0, 1.0, 0.5, math.inf))
+    size = on.function("fabs", x)
+    grown = logarithm(wide, on.converted("fpext", size, F64))
+    grown = wide.of("fmul", grown, on.converted("fpext", y, F64))
+    result = wide.converted("fptrunc", exponential(wide, grown), F32)
+
+    def both(first: str, second: str) -> str:
+        return builder.emit(f"and {on.bools} {first}, {second}")
+
+    def where(mask: str, then: str, otherwise: str) -> str:
+        return builder.emit(f"select {on.bools} {mask}, {kind} {then}, {kind} {otherwise}")
+
+    halved = on.of("fmul", y, half)
+    is_odd = both(
+        on.of("fcmp oeq", on.function("trunc", y), y),
+        on.of("fcmp one", on.function("trunc", halved), halved),
+    )
+    result = where(is_odd, on.function("copysign", result, x), result)
+    is_broken = on.of("fcmp one", on.function("trunc", y), y)
+    is_negative = both(on.of("fcmp olt", x, zero), on.of("fcmp olt", size, infinite))
+    result = where(both(is_negative, is_broken), on.number(math.nan), result)
+    is_endless = on.of("fcmp oeq", on.function("fabs", y), infinite)
+    result = where(both(on.of("fcmp oeq", size, one), is_endless), one, result)
+    result = on.chosen("oeq", y, zero, one, result)
+    return on.chosen("oeq", x, one, one, result)
+
+
+ELEMENTARY: Mapping[str, Callable[..., str]] = {
     "exp": exponential,
     "log": logarithm,
     "log2": _logarithm_to(2),
@@ -272,4 +295,5 @@ ELEMENTARY: Mapping[str, Callable[[Lanes, str], str]] = {
     "erf": error_function,
     "sin": sine,
     "cos": cosine,
+    "pow": power,
 }

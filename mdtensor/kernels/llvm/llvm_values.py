@@ -189,7 +189,7 @@ class Values:
             )
         if op in ELEMENTARY and calc.dtype in (F32, F64):
             on = Lanes(builder, calc.dtype, calc.lanes, self.language.scales)
-            return ELEMENTARY[op](on, args[0])
+            return ELEMENTARY[op](on, *args)
         if calc.dtype not in (F32, F64):
             raise LoweringError(f"llvm has no {op} of {calc.dtype.name}")
         return by_library(builder, op, calc.dtype, calc.lanes, args)
