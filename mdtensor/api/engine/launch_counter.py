@@ -7,6 +7,7 @@ worth a kernel with its own constants. Launches count until tables are emptied f
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ class LaunchNumbers:
                 self._tells.pop()()
 
 
-class AroundProgram:
+class AroundProgram(ABC):
     """A program that does more at each launch, as `_around` says; not when `bound` to others."""
 
     def __init__(self, program: Program) -> None:
@@ -71,9 +72,9 @@ class AroundProgram:
         launch, wait = self.program.beginner(behind=behind)
         return self._around(launch), wait
 
+    @abstractmethod
     def _around(self, launch: Launch) -> Launch:
         """A launch of the program that does more."""
-        raise NotImplementedError
 
 
 class Counted(AroundProgram):

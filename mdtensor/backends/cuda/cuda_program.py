@@ -67,6 +67,12 @@ class Functions:
             block = blocks[use, size, stream] = self._allocate(size)
         return self._place(block, stream)
 
+    def memory_of_graph(self, nbytes: int) -> int:
+        """The address of memory for one captured launch, whose graph may run beside others."""
+        memory = self._allocate(nbytes)
+        self._of_graphs[memory.ptr] = memory
+        return memory.ptr
+
     def _place(self, memory: Any, stream: int) -> int:
         """Where memory is; what a captured launch has is kept, since its graph runs at any time."""
         if self.is_in_capture(stream):

@@ -20,7 +20,8 @@ def in_sequence(
     """A function of arrays that runs launchers of `CudaProgram`, each on those that it chooses.
 
     It chooses from their addresses and, behind these, those of temporaries of so many bytes, which
-    lie in scratch memory. As these launchers, the function has an `at`, of a stream and addresses.
+    lie in scratch memory, or where a graph is captured in memory of its own. As these launchers,
+    the function has an `at`, of a stream and addresses.
     """
     steps = [(launcher.at, choose) for launcher, choose in launchers]
     functions = launchers[0][0].functions
@@ -35,7 +36,10 @@ def in_sequence(
             return enqueued(stream, places)
         is_current = stream == functions.current_stream().ptr
         with nullcontext() if is_current else functions.on_stream(stream):  # whose memory it gets
-            with beside_captures() if functions.is_in_capture(stream) else nullcontext():
+            if functions.is_in_capture(stream):
+                with beside_captures():
+                    begin = functions.memory_of_graph(total)
+            else:
                 begin = functions.scratch(total, stream, "between")
             return enqueued(stream, (*places, *[begin + offset for offset in offsets]))
 

@@ -24,7 +24,7 @@ _FLAT = 0.625
 
 
 def _parts_of_exponent(on: Lanes, x: str, least: float) -> tuple[str, str, str]:
-    """A whole number of ln 2, as it is and plus magic, and what is left of an exponent."""
+    """Range reduction of exp: the nearest multiple of ln 2, also plus magic, and the remainder."""
     facts = on.format
     magic, most, lowest = (on.number(n) for n in (facts.magic, facts.most, least))
     x = on.chosen("ogt", x, most, most, x)
@@ -64,9 +64,9 @@ def exponential_less_one(on: Lanes, x: str) -> str:
 
 
 def _parts_of_number(on: Lanes, x: str) -> tuple[str, str, str, str]:
-    """The exponent of a number, what its fraction between √½ and √2 has beyond 1, and two terms.
+    """Range reduction of log: the exponent, the fraction from √½ to √2 less 1, and two terms.
 
-    The fraction's logarithm is what it has beyond 1, less the first term, plus the second one.
+    The fraction's logarithm is the fraction less 1, less the first term, plus the second one.
     """
     facts = on.format
     up, least = facts.fraction + 2, 2.0 ** (1 - facts.bias)
@@ -91,7 +91,7 @@ def _parts_of_number(on: Lanes, x: str) -> tuple[str, str, str, str]:
 
 
 def _where_defined(on: Lanes, x: str, result: str) -> str:
-    """A logarithm of what is positive, -inf for 0 and NaN below."""
+    """Selects a logarithm where the argument is positive, -inf for 0 and NaN below."""
     zero, infinite = on.number(0.0), on.number(math.inf)
     result = on.chosen("oeq", x, infinite, x, result)
     beyond = on.chosen("oeq", x, zero, on.number(-math.inf), on.number(math.nan))
@@ -156,7 +156,7 @@ def logarithm_of_more(on: Lanes, x: str) -> str:
 
 
 def error_function(on: Lanes, x: str) -> str:
-    """erf: a polynomial up to 1, and 1 less exp of another one from there on."""
+    """erf: a polynomial up to 1, and 1 minus exp of another one from there on."""
     near, far = on.format.erf
     one, beyond, size = on.number(1.0), on.number(on.format.beyond), on.function("fabs", x)
     small = on.fma(x, on.polynomial(near, on.of("fmul", x, x)), x)
@@ -167,7 +167,7 @@ def error_function(on: Lanes, x: str) -> str:
 
 
 def _quarters(on: Lanes, x: str) -> tuple[str, str, str]:
-    """How many quarters of a turn an angle has, as bits, and what is left in two parts."""
+    """Range reduction by pi/2: the quadrant as bits, and the remainder as the sum of two floats."""
     if on.dtype == F32:  # whose angles are reduced as doubles
         wide = replace(on, dtype=F64)
         count, left, _ = _quarters(wide, on.converted("fpext", x, F64))
@@ -192,7 +192,7 @@ def _quarters(on: Lanes, x: str) -> tuple[str, str, str]:
 
 
 def _sine_and_cosine(on: Lanes, r: str, rest: str) -> tuple[str, str]:
-    """Of an angle of at most an eighth of a turn, in two parts."""
+    """Sine and cosine of a reduced angle, at most pi/4, that is the sum of two floats."""
     facts, one, half = on.format, on.number(1.0), on.number(0.5)
     squared = on.of("fmul", r, r)
     halved = on.of("fmul", half, squared)
@@ -213,7 +213,7 @@ def _sine_and_cosine(on: Lanes, r: str, rest: str) -> tuple[str, str]:
 
 
 def _of_angle(on: Lanes, x: str, name: str) -> str:
-    """The sine or the cosine: of what is left of an angle, by its quarters of a turn."""
+    """The sine or cosine of an angle, selected by its quadrant from those of the remainder."""
     count, r, rest = _quarters(on, x)
     sine, cosine = _sine_and_cosine(on, r, rest)
     if name == "cos":

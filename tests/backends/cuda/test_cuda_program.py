@@ -216,6 +216,19 @@ def test_a_sequence_has_memory_beside_that_of_its_programs(device: Device) -> No
     assert len(device.driver.allocated) == 6
 
 
+def test_captured_sequences_share_no_memory(device: Device) -> None:
+    """Their graphs may run at the same time, on any streams."""
+    launch = made(device, source_of("whole blocks")).launcher()
+    run = in_sequence([(launch, itemgetter(0, 1, 3)), (launch, itemgetter(3, 1, 2))], [100])
+    device.driver.is_captured.append(7)
+    for _ in range(2):
+        run(Array(0x100), Array(0x200), Array(0x300))
+    between = [each[3][2] for each in device.driver.launches[::2]]
+    assert len(set(between)) == 2
+    gc.collect()
+    assert all(memory() is not None for memory in device.driver.memory)
+
+
 def test_large_scratch_memory_goes_back(device: Device) -> None:
     source = source_of("parts of a reduction")
     large = tuple(replace(e, scratch=e.scratch * (1 << 20)) for e in source.entries)

@@ -130,7 +130,7 @@ def batch_norm_backward(
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Channels of images in groups: values of groups of each image, and of channels.
+    """Groups of the channels of images: means over a group, and values of a group beside elements.
 
     The mean of a group is that of its channels' means, since all have as many elements.
     """

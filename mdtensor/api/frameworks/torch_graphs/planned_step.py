@@ -52,7 +52,7 @@ class Timing:
 
 
 class _Viewing:
-    """A view of tensors by one function of torch's, where they lie as those before.
+    """Makes an operand as a view of a step's tensors, by one `as_strided` for known layouts.
 
     `python -m bench.torch_models` on GPUs, where the host is what takes time, is what it is for.
     """
@@ -104,7 +104,7 @@ class PlannedStep:
         self._held = held_by_name(planned.group, planned.group.program)
         torch = importlib.import_module("torch")
         self._classes = (torch.Tensor, torch.nn.Parameter)
-        self._is_followed = torch.is_grad_enabled
+        self._is_recording = torch.is_grad_enabled
         # Whether our kernels took no longer, by the shapes of operands where these are no numbers.
         self._is_faster = Bounded[Shapes, bool](_MOST)
         self._seen = Bounded[Shapes, bool](_MOST)
@@ -131,7 +131,7 @@ class PlannedStep:
 
     def _computed(self, buffers: Buffers, tensors: Sequence[Tensor]) -> Any:
         """The results by our kernels, on tensors of any layouts."""
-        if self._is_followed():
+        if self._is_recording():
             tensors = [tensor.detach() for tensor in tensors]
         if self._views:
             tensors = [view(tensors) for view in self._views]
