@@ -19,6 +19,7 @@ TESTS = (
     "tests/api/frameworks/test_torch_on_gpu.py",
     "tests/api/test_cupy.py",
     "tests/api/test_cupy_kernels.py",
+    "tests/api/test_row_chains_on_gpu.py",
     "tests/api/test_tensors_on_gpu.py",
     "tests/api/test_tune_cuda.py",
     "tests/host/test_host_cuda.py",

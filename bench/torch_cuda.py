@@ -1,10 +1,10 @@
 """Calls and plans on torch's CUDA tensors against torch: host and device apart, untuned and tuned.
 
 `python -m bench.torch_cuda --out FILE` takes products of language models, attention and
-convolutions; products of any shape, untuned and tuned by turns, has `bench.never_slower`. Host time
-is that of a call on an idle device until it returns. Device time is between events, L2 flushed, the
-host ahead. All turns alternate with torch's; a result further from float64 than `MOST_WRONG` has no
-time.
+convolutions, with `--family rows` softmaxes and norms; products of any shape, untuned and tuned by
+turns, has `bench.never_slower`. Host time is that of a call on an idle device until it returns.
+Device time is between events, L2 flushed, the host ahead. All turns alternate with torch's; a
+result further from float64 than `MOST_WRONG` has no time.
 """
 
 from __future__ import annotations
@@ -99,6 +99,36 @@ def cases() -> Iterator[Case]:
     yield convolution("1x1 of 256", (32, 56, 56, 256), (64, 1, 1, 256), 0)
 
 
+def rows(name: str, shape: tuple[int, ...], axis: int = -1) -> Case:
+    """A softmax or a norm along an axis."""
+    torch: Any = importlib.import_module("torch")
+    functions: dict[str, Callable[[Any], Any]] = {
+        "softmax": lambda x: torch.softmax(x, axis),
+        "log_softmax": lambda x: torch.log_softmax(x, axis),
+        "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+        "rms_norm": lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:], eps=1e-5),
+    }
+    function = functions[name]
+    label = f"{name} of {'x'.join(map(str, shape))} along {axis}"
+    return Case(
+        label, (shape,), name, (), (("axis", axis),), function, lambda x: function(x.double())
+    )
+
+
+def row_cases() -> Iterator[Case]:
+    """What reads rows several times: one kernel has all of it (docs/adr/0056)."""
+    for shape in (4096, 1000), (32768, 64), (512, 32000), (96, 12, 128, 128), (96, 12, 512, 512):
+        yield rows("softmax", shape)
+    yield rows("softmax", (16, 256, 64, 64), 1)
+    yield rows("log_softmax", (4096, 50304))
+    for name in "layer_norm", "rms_norm":
+        for shape in (64, 4096), (4096, 768), (8192, 4096):
+            yield rows(name, shape)
+
+
+FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {"products": cases, "rows": row_cases}
+
+
 class Device:
     """The first GPU, and its clock."""
 
@@ -163,7 +193,9 @@ class Device:
         yield f"{dtype} {case.name}: torch's host {theirs:.1f} us"
         with mdt.tuning("record") as seen:
             case.call(*tensors)
-        self.engine.settle()
+        for _ in range(3):
+            case.call(*tensors)
+            self.engine.settle()
         ways = (("call", lambda: case.call(*tensors)), ("plan", self.planned(case, tensors)))
         for name, run in ways:
             yield self.told(f"  {name}, untuned", case, tensors, run)
@@ -182,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints, also to a file."""
     parser = argparse.ArgumentParser(prog="python -m bench.torch_cuda", description=__doc__)
     parser.add_argument("--dtype", nargs="*", default=["bfloat16", "float16"])
+    parser.add_argument("--family", choices=FAMILIES, default="products")
     parser.add_argument("--only", default="", help="a part of the names of cases")
     parser.add_argument("--seconds", type=float, default=6.0, help="of a search; 0 for none")
     parser.add_argument("--out", type=Path)
@@ -191,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         device = Device()
         name = device.torch.cuda.get_device_name()
         tell(f"{now()}, {name}, torch {device.torch.__version__}, commit {commit()}", options.out)
-        for dtype, case in itertools.product(options.dtype, cases()):
+        for dtype, case in itertools.product(options.dtype, FAMILIES[options.family]()):
             if options.only in case.name:
                 for line in device.measure(case, dtype, options.seconds):
                     tell(line, options.out)

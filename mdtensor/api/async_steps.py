@@ -11,20 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mdtensor.dataclass import dataclass
-from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.md_hom_program import FusedStep, Step
 from mdtensor.translate.programs.step_dependences import are_apart
 
 # What begins a step, and what waits for it: see `beginner` of compiled programs.
 Begun = tuple[Callable[..., None], Callable[[], None] | None]
 
 
-class Begins(Protocol):
+S = TypeVar("S", Step, Step | FusedStep)
+Of_contra = TypeVar("Of_contra", bound=Step | FusedStep, contravariant=True)
+
+
+class Begins(Protocol[Of_contra]):
     """A function that starts a step; `behind` says that it follows other steps in flight."""
 
-    def __call__(self, step: Step, *, behind: bool = False) -> Begun:
+    def __call__(self, step: Of_contra, *, behind: bool = False) -> Begun:
         """A launcher of the step, and a function that waits for it."""
         ...
 
@@ -48,13 +52,13 @@ class Launch:
         return tuple([slots[n] for n in self.slots])
 
 
-def launched(steps: Sequence[Step], begun: Begins) -> tuple[Launch, ...]:
+def launched(steps: Sequence[S], begun: Begins[S]) -> tuple[Launch, ...]:
     """The launches of steps on the arrays of their slots, in order.
 
     What threads of the device do is begun before what the calling thread does, where it may be.
     """
     launches = [_launch_of(step, begun(step)) for step in steps]
-    flying: list[Step] = []
+    flying: list[S] = []
     ordered: list[Launch] = []
     for step, alone in _begun_first(steps, launches):
         launch = alone
@@ -69,12 +73,12 @@ def launched(steps: Sequence[Step], begun: Begins) -> tuple[Launch, ...]:
     return tuple(ordered)
 
 
-def _launch_of(step: Step, begun: Begun) -> Launch:
+def _launch_of(step: Step | FusedStep, begun: Begun) -> Launch:
     return Launch(*begun, (*step.operands, *step.results))
 
 
-def _begun_first(steps: Sequence[Step], launches: Sequence[Launch]) -> list[tuple[Step, Launch]]:
-    ordered: list[tuple[Step, Launch]] = []
+def _begun_first(steps: Sequence[S], launches: Sequence[Launch]) -> list[tuple[S, Launch]]:
+    ordered: list[tuple[S, Launch]] = []
     for step, launch in zip(steps, launches, strict=True):
         place = len(ordered)
         while place and launch.finish is not None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.program import RENDER
+from mdtensor.lower.codegen.base.index_width import have_narrow_indices
 from mdtensor.lower.codegen.fuse_rows import Blocks, OnRows, joined_by_rows
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.pass_runner import Pass
@@ -35,23 +36,36 @@ def chain_program_of(
     one the `rest`. Numbers stand for `arrays`; those `between` have so many bytes for each group.
     Raises LoweringError where a schedule has several groups, or does not fit.
     """
+    blocks = Blocks(tuple(extents), schedule.lengths)
 
-    def on_rows(problem: Problem, piece: Piece, schedule: Schedule) -> OnRows:
-        head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
-        (kernel, *others) = lowered(problem, schedule, head)
-        if others or schedule.streaming:
-            raise LoweringError("only what one group runs as one kernel is joined")
+    def on_rows(problem: Problem, piece: Piece, how: Schedule, *, aligned: bool) -> OnRows:
+        head = f"{problem_key(problem)}\n{how.describe(problem)}"
         buffers = (*piece.md_hom.inputs, *piece.md_hom.outputs)
         sizes = tuple([buffer.spec.dtype.itemsize for buffer in buffers])
-        pairs = piece.overwritten if schedule.writes_where_it_reads else ()
+        steps = [s * size for own, size in zip(piece.strides, sizes, strict=True) for s in own]
+        begins_aligned = aligned and not any(step % ALIGNMENT for step in steps)
+        (kernel, *others) = lowered(problem, how, head, aligned=begins_aligned and how.resident)
+        if others or how.streaming:
+            raise LoweringError("only what one group runs as one kernel is joined")
+        pairs = piece.overwritten if how.writes_where_it_reads else ()
         return OnRows(kernel, piece.slots, piece.strides, sizes, pairs)
 
-    parts = [on_rows(*s, how) for s, how in zip(steps, schedule.steps, strict=True)]
-    others = [on_rows(*s, how) for s, how in zip(rest, schedule.rest, strict=True)]
-    blocks = Blocks(tuple(extents), schedule.lengths)
-    nest = FUSE_ROWS(parts, others, blocks, schedule.groups, arrays, between)
+    def rendered(*, aligned: bool) -> KernelSource:
+        every = [*zip(steps, schedule.steps, strict=True), *zip(rest, schedule.rest, strict=True)]
+        parts = [on_rows(*step, how, aligned=aligned) for step, how in every]
+        nest = FUSE_ROWS(
+            parts[: len(steps)], parts[len(steps) :], blocks, schedule.groups, arrays, between
+        )
+        is_narrow = all(
+            have_narrow_indices(problem, how, (part.kernel,), part.most_further(extents))
+            for part, ((problem, _), how) in zip(parts, every, strict=True)
+        )
+        spelled = language.narrowed() if is_narrow and language.narrow_index else language
+        return replace(RENDER([nest], spelled, inline=False), fragile=fragile)
+
     fragile = any(p.operator is not None and forgets(p.operator) for p, _ in steps)
-    return replace(RENDER([nest], language, inline=False), fragile=fragile)
+    whole, any_place = rendered(aligned=True), rendered(aligned=False)
+    return whole if whole == any_place else replace(whole, unaligned=any_place)
 
 
 FUSE_ROWS = Pass("fuse rows", joined_by_rows)

@@ -29,6 +29,7 @@ from mdtensor.lower.ir.group_statements import (
     Exchange,
     MatrixProduct,
     MeetCluster,
+    MemoryBarrier,
     OfFirst,
     Post,
     ShowCopies,
@@ -110,6 +111,7 @@ class _Renderer(ValueText):
         self.has_matrices = False
         self.has_panels = False
         self.tests_alignment = False
+        self.of_bytes = {"scratch"}  # arrays whose elements pointers say
 
     # ---- kernel and statements
 
@@ -196,7 +198,11 @@ class _Renderer(ValueText):
             case Block(body):
                 return ["{", *self._block(body), "}"]
             case Pointer():
-                return [self._pointer(statement)]
+                return (
+                    [self._pointer(statement)]
+                    if self.dialect.arrays.get(statement.region, "*")
+                    else []
+                )
             case Store():
                 return self._store(statement)
             case Prefetch(buffer, index):
@@ -208,6 +214,8 @@ class _Renderer(ValueText):
                 return [line for line in (self._array(statement),) if line]
             case Barrier():
                 return [dialect.barrier]
+            case MemoryBarrier():
+                return [dialect.memory_barrier]
             case CopyAsync():
                 return self._copy_async(statement)
             case MatrixProduct():
@@ -238,6 +246,8 @@ class _Renderer(ValueText):
     def _array(self, array: Allocate) -> str:
         dialect = self.dialect
         self.memory[array.name] = dialect.regions[array.region]
+        if array.memory.name == "uint8":
+            self.of_bytes.add(array.name)
         kind = dialect.types[array.memory.name]
         if array.region == "local" and self.offsets:
             offset = self.offsets[array.name]
@@ -263,14 +273,14 @@ class _Renderer(ValueText):
         return [*before, f"for ({begin}; {bounds}) {{", *body, "}"]
 
     def _pointer(self, pointer: Pointer) -> str:
-        where = self.dialect.regions[pointer.region]
+        where = self.memory.get(pointer.buffer, self.dialect.regions[pointer.region])
         self.memory[pointer.name] = where
         kind = (
             f"{where}{'const ' if pointer.const else ''}{self.dialect.types[pointer.memory.name]}*"
         )
         base, offset = pointer.buffer, pointer.offset
         address = base if not offset.terms else f"{base} + {offset!r}"
-        source = f"({kind})({address})" if base == "scratch" else address
+        source = f"({kind})({address})" if base in self.of_bytes else address
         return f"{kind} {pointer.name} = {source};"
 
     def _store(self, store: Store) -> list[str]:

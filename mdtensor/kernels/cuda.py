@@ -239,6 +239,7 @@ CUDA = Dialect(
     buffer="{type}* __restrict__ {name}",
     received="",
     barrier="__syncthreads();",
+    memory_barrier="__syncthreads();",
     exchange={
         "wait": "",
         "put": "",

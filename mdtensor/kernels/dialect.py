@@ -51,8 +51,9 @@ class Dialect:
     # A buffer as an argument, and the pointer made of it if that is not the argument itself.
     buffer: str
     received: str
-    # A barrier of the work-items of a group.
+    # A barrier of the work-items of a group, for local memory alone and for all.
     barrier: str
+    memory_barrier: str
     # How a warp exchanges values: waiting and storing around it, if needed, and taking another's.
     exchange: Mapping[str, str]
     # The lines by which a group counts itself, and by which it takes its number in the order in

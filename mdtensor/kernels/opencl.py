@@ -98,6 +98,7 @@ OPENCL = Dialect(
     buffer="BUFFER({type}) at_{name}",
     received="{type}* {name} = ({type}*)at_{name};",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+    memory_barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     exchange={
         "wait": "barrier(CLK_LOCAL_MEM_FENCE);",
         "put": "{buffer}[{item} + {offset}] = {value};",

@@ -103,6 +103,25 @@ class Program:
         return is_whole and not has_more and all(fill is None for fill in self.fills)
 
 
+@dataclass(frozen=True, slots=True)
+class FusedStep:
+    """Steps that one kernel computes, as a program of their own on slots of another one."""
+
+    program: Program
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+    @classmethod
+    def of(cls, program: Program) -> FusedStep:
+        """A whole program as one step of itself."""
+        return cls(program, tuple(range(program.operands)), tuple(program.result_slots))
+
+    def on(self, slots: Sequence[int] | Mapping[int, int]) -> FusedStep:
+        """The same on other slots: `slots[n]` in the place of slot n."""
+        reads, writes = (tuple([slots[n] for n in own]) for own in (self.operands, self.results))
+        return FusedStep(self.program, reads, writes)
+
+
 def lifetimes(used: Sequence[Sequence[int]]) -> dict[int, tuple[int, int]]:
     """The first and the last of several users of a slot, by slot.
 

@@ -108,9 +108,12 @@ def module() -> ModuleType:
     return cupy
 
 
+NOT_JOINED = SimpleNamespace(
+    fused=lambda program, use_store: None, counted=lambda program, run, use_store, alone: run
+)
 ENGINE = SimpleNamespace(
     target=SimpleNamespace(kind="gpu"),
-    joined=SimpleNamespace(program=lambda chain, use_store: None),
+    joined=NOT_JOINED,
     fills_with_zeros=lambda md_hom: False,
 )
 """What stands for the engine of a GPU: calls of several programs stay such."""

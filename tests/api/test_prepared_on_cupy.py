@@ -15,7 +15,7 @@ from mdtensor.api.engine import registry
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ShapeError
 from mdtensor.translate.md_hom import MDHom
-from tests.api.cupy_stand_in import Array, made, use
+from tests.api.cupy_stand_in import NOT_JOINED, Array, made, use
 
 __all__ = ["made"]  # a fixture
 
@@ -156,7 +156,8 @@ def test_a_padded_convolution_is_one_kernel_where_zeros_outside_cost_nothing(
         asked.append(md_hom)
         return fills
 
-    engine, others = SimpleNamespace(fills_with_zeros=fills_with_zeros), registry.engine_for
+    others = registry.engine_for
+    engine = SimpleNamespace(fills_with_zeros=fills_with_zeros, joined=NOT_JOINED)
     monkeypatch.setattr(registry, "engine_for", lambda a: engine if a == "cupy" else others(a))
     monkeypatch.setattr(program_calls, "_table", Bounded(64))
     rng = np.random.default_rng(7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from mdtensor.api.calls.hot_calls import runs_at_once, uncounted
 from mdtensor.api.calls.launchers import counting, scalar_result, several_launch, single_launch
 from mdtensor.api.engine.launch_counter import counting as counting_launches
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom_program import Program, Step, lifetimes
+from mdtensor.translate.md_hom_program import FusedStep, Program, Step, lifetimes
+
+if TYPE_CHECKING:
+    from mdtensor.api.engine.fused_calls import Fusion
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
@@ -27,9 +30,9 @@ class Ready:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
-    shares memory with another array. `whole` runs all steps of a call of several at once, where
-    that is known; else `counted` takes what runs them one by one, and whether the calling thread
-    does that `alone`. `engine` names what computes the steps, for the statistics, once their
+    shares memory with another array. A `fusion` has the steps of a call of several where some have
+    one kernel; `counted` takes what runs them one by one, and whether the calling thread does that
+    `alone`. `engine` names what computes the steps, for the statistics, once their
     kernels are chosen.
     """
 
@@ -38,14 +41,16 @@ class Ready:
         program: Program,
         xp: Any,
         made: Callable[[TensorSpec], Make],
-        launch: Callable[[Step], Run],
-        begun: Begins,
-        whole: Run | None = None,
+        launch: Callable[[Step | FusedStep], Run],
+        begun: Begins[Step | FusedStep],
+        fusion: Fusion | None = None,
         counted: Callable[..., Run] | None = None,
         *,
         engine: Callable[[], str] = lambda: statistics.GENERATED,
     ) -> None:
-        steps, slots = program.steps, program.result_slots
+        slots = program.result_slots
+        steps: Sequence[Step | FusedStep] = program.steps if fusion is None else fusion.steps
+        temporaries = program.temporaries if fusion is None else fusion.temporaries
         results, first = program.results, program.results[0]
         filled = [
             (slot, fill)
@@ -54,16 +59,14 @@ class Ready:
         ]
         self.results = results
         makers = [made(spec) for spec in results]
-        run = _of_some(launch(steps[0]), program) if program.is_one_kernel else None
-        if whole is not None:
-            every = Launch(whole, None, tuple(range(slots.stop)))
-            run = _in_steps((every,), (), filled) if filled else whole
-        elif run is None:
+        if program.is_one_kernel:
+            run = _of_some(launch(steps[0]), program)
+        else:
             launches = launched(steps, begun)
-            makes = [made(spec) for spec in program.temporaries]
-            if _may_lack_memory(launches, program.temporaries, slots):
+            makes = [made(spec) for spec in temporaries]
+            if _may_lack_memory(launches, temporaries, slots):
                 run = _one_by_one(launches, makes, slots.stop, filled)
-            elif (at_once := _at_once(launches, program.temporaries, slots.stop)) is not None:
+            elif (at_once := _at_once(launches, temporaries, slots.stop)) is not None:
                 every = Launch(at_once, None, tuple(range(slots.stop)))
                 run = _in_steps((every,), (), filled) if filled else at_once
             else:

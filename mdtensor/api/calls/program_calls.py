@@ -43,11 +43,12 @@ from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.md_hom_program import FusedStep, Program, Step
 from mdtensor.translate.rewrites.stages import staged
 from mdtensor.translate.tracing import TRACED
 
 if TYPE_CHECKING:
+    from mdtensor.api.engine.fused_calls import Fused
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
 
 Build = Callable[[tuple[TensorSpec, ...]], Program]
@@ -271,7 +272,8 @@ def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> R
     program = found
     if len(program.steps) > 1 and executor is None and xp is not np:
         compiled = [s.md_hom for s in program.steps if 0 not in s.md_hom.extents.values()]
-        _registry().choose_ahead(compiled, _arrays_of(xp))
+        if _registry().fused(program, _arrays_of(xp)) is None:
+            _registry().choose_ahead(compiled, _arrays_of(xp))
     return _ready_with(program, xp, evaluates=evaluates)
 
 
@@ -287,40 +289,49 @@ def _ready_with(
 
     def chosen(step: Step) -> Choice | Evaluated | Unseen:
         if given:
-            return given[next(n for n, other in enumerate(steps) if other is step)]
+            return given[next(n for n, s in enumerate(steps) if s.md_hom is step.md_hom)]
         if (choice := known.get(id(step))) is None:
             choice = known[id(step)] = _chosen(step, xp, evaluates=evaluates)
             served_by.append(choice)
         return choice
 
-    def launch(step: Step) -> Run:
-        return interpreted(step) or chosen(step).program.launcher()
-
-    def begun(step: Step, *, behind: bool = False) -> Begun:
-        if (run := interpreted(step)) is not None:
-            return run, None
-        return chosen(step).program.beginner(behind=behind)
-
-    registry = _registry()
-    whole, counted = None, None
-    joins = xp is np and len(steps) > 1 and not any(map(_interpreted, steps))
+    registry, arrays = _registry(), _arrays_of(xp)
+    joins = len(steps) > 1 and not any(map(_interpreted, steps))
     if joins and evaluates and not registry.has_engine():  # which evaluations do without
         list(map(chosen, steps))
         joins = _engine_of(served_by) == statistics.GENERATED
-    if joins:
-        whole, counted = registry.joined(program), functools.partial(registry.counted, program)
+    fusion = registry.fused(program, arrays) if joins else None
+    counted = functools.partial(registry.counted, program, arrays) if joins and not fusion else None
+    if fusion is not None:
+        served_by[:] = fusion.kernels.values()
+
+    def kernel_of(step: Step | FusedStep) -> Choice | Evaluated | Fused | Unseen:
+        if isinstance(step, Step):
+            return chosen(step)
+        assert fusion is not None
+        return fusion.kernels[step.program]
+
+    def launch(step: Step | FusedStep) -> Run:
+        run = interpreted(step) if isinstance(step, Step) else None
+        return run or kernel_of(step).program.launcher()
+
+    def begun(step: Step | FusedStep, *, behind: bool = False) -> Begun:
+        if isinstance(step, Step) and (run := interpreted(step)) is not None:
+            return run, None
+        return kernel_of(step).program.beginner(behind=behind)
+
     ready = Ready(
         program,
         xp,
         lambda spec: allocator(spec, xp),
         launch,
         begun,
-        None if whole is None else whole.program.launcher(),
+        fusion,
         counted,
         engine=lambda: _engine_of(served_by),
     )
     if steps:
-        ready.served_by = tuple(served_by) if whole is None else (whole,)
+        ready.served_by = tuple(served_by)
     for each in ready.served_by:
         ran(each)
     return ready

@@ -1,44 +1,65 @@
-"""Fused calls: a frequent call of several small programs gets one program for all of them.
+"""Fused calls: frequent steps of a call get one kernel.
 
 A launch takes longer than a small kernel runs. Where the calling thread runs all steps of a call,
-one kernel with their constants is compiled in the background, which later calls take.
+one kernel with their constants is compiled in the background, which later calls take. So is one
+for steps that share rows, of which what lies between stays in a core's caches, or in the local
+memory of a GPU's groups.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mdtensor.api.engine.cpu_tier import WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranking_in
-from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
+from mdtensor.api.engine.launch_counter import AGAIN, LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends import protocol
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
+from mdtensor.forks import cached_property
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_program import Program
-from mdtensor.translate.rewrites.shared_rows import rows_within
+from mdtensor.translate.md_hom_program import FusedStep, Program, Step
+from mdtensor.translate.rewrites.fused_steps import runs_by_rows, with_runs
+
+if TYPE_CHECKING:
+    from mdtensor.lower.search.chain_candidates import OnBlocks, RowChain
 
 # What a small step takes, in launches.
 _LAUNCHES_OF_STEP = 2
 _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
+_MOST_ON_GPU = 512
 
 
-@dataclass(frozen=True, slots=True)
 class Fused:
-    """The one kernel of a program, and its steps as problems with their schedules."""
+    """The one kernel of several steps, and these as problems with their schedules.
 
-    program: protocol.Program
-    steps: tuple[tuple[Problem, Schedule], ...]
-    by_rows: ChainSchedule | None = None
+    Its program is loaded by who launches it first.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], protocol.Program],
+        steps: Sequence[tuple[Problem, Schedule]],
+        by_rows: ChainSchedule | None = None,
+    ) -> None:
+        self._load, self.steps, self.by_rows = load, tuple(steps), by_rows
+
+    @cached_property
+    def program(self) -> protocol.Program:
+        """The program, on the operands and results of the steps."""
+        return self._load()
 
 
 # The share of a program's time that blocks of rows save at most, from which they are looked for:
@@ -47,11 +68,16 @@ WORTH_ROWS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The outcome of fusing a program under these winners: nothing where it cannot be fused."""
+class Fusion:
+    """The steps of a program, some of them fused, the temporaries that are left, and the kernels.
+
+    `winners` are those of the store that it was made under.
+    """
 
     winners: tuple[Schedule | None, ...]
-    fused: Fused | None
+    steps: tuple[Step | FusedStep, ...]
+    temporaries: tuple[TensorSpec, ...]
+    kernels: Mapping[Program, Fused]
 
 
 def is_worth_joining(seconds: float, apart: float) -> bool:
@@ -63,7 +89,7 @@ class Joined:
     """The fused kernels of programs on one device.
 
     `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
-    `made` has them by programs, and by whether winners in the store count.
+    `made` has what became of programs, by whether winners in the store count.
     """
 
     def __init__(
@@ -73,35 +99,52 @@ class Joined:
         winner: Callable[[Problem], Schedule | None],
     ) -> None:
         self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
-        self.made: dict[tuple[Program, bool], Made] = {}
+        self._on_gpu = tiers.target.kind == "gpu"
+        self.made: dict[tuple[Program, bool], Fusion] = {}
 
-    def fused(self, program: Program, *, use_store: bool) -> Fused | None:
-        """The kernel of a program on operands and results, if there is one."""
+    def fused(self, program: Program, *, use_store: bool) -> Fusion | None:
+        """What became of a program, if some of its steps have one kernel."""
         made = self._known(program, use_store=use_store)
-        return None if made is None else made.fused
+        return made if made is not None and made.kernels else None
 
     def counted(
         self, program: Program, run: Callable[..., None], *, use_store: bool, alone: bool
     ) -> Callable[..., None]:
-        """Runs a program step by step, and asks for its fused kernel once that took long.
+        """Runs a program step by step, and asks for fused kernels once that took long.
 
-        Where the calling thread does not do it `alone`, a program has one only by rows.
+        Where the calling thread does not do it `alone`, there are such only by rows.
         """
-        if len(self.made) >= _MOST_JOINED or self._known(program, use_store=use_store) is not None:
+        if self._known(program, use_store=use_store) is not None:
             return run
-        if not alone and not rows_within(program.steps, program.between):
+        if len(self.made) >= (_MOST_ON_GPU if self._on_gpu else _MOST_JOINED):
+            return run
+        last = self._worth_launches(program, alone=alone)
+        if last is None:
             return run
         key = program, use_store
+        ask = partial(self._tiers.background.ask, key, partial(self._make, key, alone), must=True)
+        return counting(run, LaunchNumbers(last, ask))
+
+    def _worth_launches(self, program: Program, *, alone: bool) -> int | None:
+        """After how many launches fused kernels are worth their compilation; None for never."""
+        if self._on_gpu:
+            return AGAIN if self._runs(program) else None
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
         if not alone:
             seconds += sum(self._least_seconds(step.md_hom) for step in program.steps)
-            if self._most_saved(program) < WORTH_ROWS * seconds:
-                return run
-        make = partial(self._make, key, alone)
-        ask = partial(self._tiers.background.ask, key, make, must=True)
-        return counting(run, LaunchNumbers(math.ceil(WORTH_OFTEN / seconds), ask))
+            if self._most_saved(program) < WORTH_ROWS * seconds or not self._runs(program):
+                return None
+        return math.ceil(WORTH_OFTEN / seconds)
 
-    def _known(self, program: Program, *, use_store: bool) -> Made | None:
+    def _runs(self, program: Program) -> dict[int, FusedStep]:
+        """The runs of steps that may be computed by rows."""
+        if not self._on_gpu:
+            return runs_by_rows(program)
+        from mdtensor.lower.search.gpu_chain_candidates import may_be_on_rows
+
+        return runs_by_rows(program, lambda md_hom: may_be_on_rows(self._problem_of(md_hom)))
+
+    def _known(self, program: Program, *, use_store: bool) -> Fusion | None:
         made = self.made.get((program, use_store))
         if made is None or made.winners != self._winners(program, use_store=use_store):
             return None
@@ -115,15 +158,19 @@ class Joined:
     def _make(self, key: tuple[Program, bool], alone: bool) -> None:
         program, use_store = key
         winners = self._winners(program, use_store=use_store)
-        fused = None
-        if alone:
+        found: dict[int, tuple[FusedStep, Fused]] = {}
+        if alone and not self._on_gpu:
             with contextlib.suppress(CompileError, LoweringError):
-                fused = self._compiled(program, winners)
-        if fused is None:
+                found[0] = FusedStep.of(program), self._compiled(program, winners)
+        for number, run in self._runs(program).items() if not found else ():
             with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
-                fused = self._by_rows(program)
-        self.made[key] = Made(winners, fused)
-        if fused is not None:
+                fused = self._by_rows(run.program)
+                if fused is not None:
+                    found[number] = run, fused
+        steps, temporaries = with_runs(program, {n: run for n, (run, _) in found.items()})
+        kernels = {run.program: fused for run, fused in found.values()}
+        self.made[key] = Fusion(winners, steps, temporaries, kernels)
+        if found:
             self._tiers.tell()
 
     def _most_saved(self, program: Program) -> float:
@@ -141,21 +188,14 @@ class Joined:
     def _by_rows(self, program: Program) -> Fused | None:
         """The kernel of a program block of rows by block of rows, where that is faster."""
         from mdtensor.kernels.chain_program import chain_program_of
-        from mdtensor.lower.search.chain_candidates import best_on_rows, row_chain
+        from mdtensor.lower.search.chain_candidates import row_chain
 
         shared = row_chain(program.steps, program.between)
-        found = (
-            None
-            if shared is None
-            else self._tiers.apart.call(best_on_rows, shared, self._tiers.target)
-        )
+        found = None if shared is None else self._best_on_rows(shared)
         if found is None:
             return None
         seconds, made, schedule = found
-        apart = sum(
-            ranking_in(self._tiers.apart, self._problem_of(step.md_hom))[0][0]
-            for step in program.steps
-        )
+        apart = sum(self._seconds_apart(self._problem_of(step.md_hom)) for step in program.steps)
         if not is_worth_joining(seconds, apart):
             return None
         source = chain_program_of(
@@ -168,8 +208,34 @@ class Joined:
             DIALECTS[self._tiers.target.dialect],
         )
         scheduled = zip(made.steps, schedule.steps, strict=True)
-        steps = tuple([(problem, how) for (problem, _), how in scheduled])
-        return Fused(self._tiers.apart.compile(source), steps, schedule)
+        steps = [(problem, how) for (problem, _), how in scheduled]
+        return Fused(self._loading(source), steps, schedule)
+
+    def _best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
+        """The schedule of a chain on rows that the cost model ranks first, and its seconds."""
+        if self._on_gpu:
+            from mdtensor.lower.search.gpu_chain_candidates import best_on_gpu_rows
+
+            return best_on_gpu_rows(chain, self._tiers.target)
+        from mdtensor.lower.search.chain_candidates import best_on_rows
+
+        return self._tiers.apart.call(best_on_rows, chain, self._tiers.target)
+
+    def _seconds_apart(self, problem: Problem) -> float:
+        """What a step is expected to take as a kernel of its own."""
+        if not self._on_gpu:
+            return ranking_in(self._tiers.apart, problem)[0][0]
+        from mdtensor.lower.search.gpu_chain_candidates import least_apart
+
+        return least_apart(problem, self._tiers.target)
+
+    def _loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+        """Compiles; returns what loads it: on GPUs that is done by calls (see `gpu_tier`)."""
+        if self._on_gpu:
+            compiled = self._tiers.device.compiled(source)
+            return lambda: self._tiers.device.load(compiled)
+        program = self._tiers.apart.compile(source)
+        return lambda: program
 
     def _compiled(self, program: Program, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
@@ -187,8 +253,8 @@ class Joined:
             DIALECTS[self._tiers.target.dialect],
             [problem_key(problem) for problem, _, _ in steps],
         )
-        scheduled = tuple([(problem, schedule) for problem, schedule, _ in steps])
-        return Fused(self._tiers.apart.compile(source), scheduled)
+        scheduled = [(problem, schedule) for problem, schedule, _ in steps]
+        return Fused(self._loading(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
         return ranking_in(self._tiers.apart, problem)[0][1]

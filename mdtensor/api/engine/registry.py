@@ -25,7 +25,7 @@ from mdtensor.translate.md_hom_program import Program, Step
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.engine import Engine
-    from mdtensor.api.engine.fused_calls import Fused
+    from mdtensor.api.engine.fused_calls import Fusion
     from mdtensor.api.engine.kernel_choice import Choice, Unseen
     from mdtensor.autotune.store.store import Store
 
@@ -248,20 +248,20 @@ def _does_without() -> bool:
     return is_on() and select.is_llvm_default()
 
 
-def joined(program: Program) -> Fused | None:
-    """The one program of a call of several on NumPy's arrays, where it has one."""
-    return engine_for("numpy").joined.fused(program, use_store=tuning_mode.uses_store())
+def fused(program: Program, arrays: str) -> Fusion | None:
+    """The steps of a call of several where some have one kernel; None where none do."""
+    return engine_for(arrays).joined.fused(program, use_store=tuning_mode.uses_store())
 
 
-def counted(program: Program, run: Callable[..., None], *, alone: bool) -> Callable[..., None]:
-    """What runs a call of several programs, which get one where that pays.
+def counted(
+    program: Program, arrays: str, run: Callable[..., None], *, alone: bool
+) -> Callable[..., None]:
+    """What runs a call of several programs, of which some are fused where that pays.
 
     That says whether the calling thread runs them `alone`.
     """
-    engine = engine_for("numpy")
-    if engine.target.kind == "gpu":
-        return run
-    return engine.joined.counted(program, run, use_store=tuning_mode.uses_store(), alone=alone)
+    joined = engine_for(arrays).joined
+    return joined.counted(program, run, use_store=tuning_mode.uses_store(), alone=alone)
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:

@@ -68,9 +68,13 @@ def joined(
 
 def is_alone(kernel: LoopNest) -> bool:
     """Whether one work-item runs a kernel, which takes nothing but arrays and scratch memory."""
-    is_one = kernel.threads == 1 and kernel.groups.constant == 1
+    return kernel.threads == 1 and is_of_one_group(kernel)
+
+
+def is_of_one_group(kernel: LoopNest) -> bool:
+    """Whether one group runs a kernel, which takes nothing but arrays and scratch memory."""
     is_plain = not kernel.sizes and not kernel.maps and kernel.counters == ZERO
-    return is_one and is_plain and kernel.scratch.constant is not None
+    return is_plain and kernel.groups.constant == 1 and kernel.scratch.constant is not None
 
 
 def name_of(number: int) -> str:
@@ -135,8 +139,10 @@ def _lines(nbytes: int) -> int:
     return -(-nbytes // _LINE) * _LINE
 
 
-# Where an array begins: an argument, and how many of its elements further.
+# Where an array begins: an argument, and how many of its elements further; bytes in scratch memory
+# and in the array in local memory that has what lies `BETWEEN`.
 Place = tuple[str, Index]
+BETWEEN = "between"
 
 
 def _with_arrays(part: Wired, places: Mapping[int, Place], behind: Index) -> tuple[Statement, ...]:
@@ -149,15 +155,16 @@ def with_buffers(
 ) -> tuple[Statement, ...]:
     """A kernel's body, where its inputs and outputs lie at places, and its scratch memory behind.
 
-    Those in scratch memory, and that itself, count bytes. What comes `first` is declared for the
-    body alone.
+    Those in scratch and in local memory, and the former itself, count bytes. What comes `first` is
+    declared for the body alone.
     """
     pointers: list[Statement] = []
     arguments = [a for a in kernel.arguments if a.role in ("input", "output")]
     for argument, (buffer, offset) in zip(arguments, places, strict=True):
         const = argument.role == "input"
+        region = "local" if buffer == BETWEEN else "global"
         pointers.append(
-            Pointer(argument.name, buffer, argument.memory, "global", offset, const=const)
+            Pointer(argument.name, buffer, argument.memory, region, offset, const=const)
         )
     beginning = Pointer("behind", "scratch", _BYTE, "global", behind, const=False)
     own = Pointer("scratch", "behind", _BYTE, "global", ZERO, const=False)

@@ -1,27 +1,44 @@
 """Kernels of a chain on a block of rows, run one after the other for each block, as one kernel.
 
-What lies between them is there for one block, in the scratch memory of the group that computes it.
+What lies between them is there for one block: in the scratch memory of the work-item that computes
+it, or in the local memory of the group.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.fuse_kernels import (
+    BETWEEN,
     Place,
     Wired,
     arguments_of,
-    is_alone,
+    is_of_one_group,
     name_of,
     placed,
     with_buffers,
 )
+from mdtensor.lower.ir.group_statements import MemoryBarrier
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name, total
 from mdtensor.lower.ir.loop_nest import Argument, LoopNest
-from mdtensor.lower.ir.statements import Block, If, IndexCalc, LetIndex, Loop, Statement
+from mdtensor.lower.ir.statements import (
+    Allocate,
+    Block,
+    If,
+    IndexCalc,
+    LetIndex,
+    Loop,
+    Pointer,
+    Statement,
+)
+
+_BYTE = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,13 @@ class OnRows(Wired):
     strides: tuple[tuple[int, ...], ...]
     itemsizes: tuple[int, ...]
     overwritten: tuple[tuple[int, int], ...] = ()
+
+    def most_further(self, extents: Sequence[int]) -> int:
+        """By how many elements the last block begins behind the first, in any array, at most."""
+        return max(
+            sum(abs(stride) * extent for stride, extent in zip(strides, extents, strict=True))
+            for strides in self.strides
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +118,44 @@ def joined_by_rows(
     """One kernel that runs all parts on every block, and those of the `rest` on ragged last ones.
 
     Its arguments are `arrays` by their numbers, and scratch memory, where each group has those
-    `between`, of so many bytes. Raises LoweringError for kernels of several groups or work-items,
-    and where blocks along several dims are ragged.
+    `between`, of so many bytes; groups of several work-items have them in local memory, and wait
+    for each other behind each part. Raises LoweringError for kernels of several groups or different
+    numbers of work-items, and where blocks along several dims are ragged.
     """
     if len(blocks.ragged) > 1 or bool(blocks.ragged) != bool(rest):
         raise LoweringError(f"blocks {blocks.lengths} of {blocks.extents} rows leave several rests")
-    if not all(is_alone(part.kernel) for part in (*parts, *rest)):
-        raise LoweringError("a kernel of several groups is not joined with others")
+    kernels = [part.kernel for part in (*parts, *rest)]
+    items = {kernel.threads for kernel in kernels}
+    if len(items) > 1 or not all(map(is_of_one_group, kernels)):
+        raise LoweringError("a kernel of several groups, or of other groups, is not joined")
+    together = items != {1}
     both = [
         (part.overwritten, other.overwritten)
         for part, other in zip(parts, rest or parts, strict=True)
     ]
     overwritten = [[pair for pair in pairs if pair in others] for pairs, others in both]
-    places, end = placed(between, [part.arrays for part in parts], overwritten)
-    most = max(p.kernel.scratch.constant or 0 for p in (*parts, *rest))
+    offsets, end = placed(between, [part.arrays for part in parts], overwritten)
+    most = max(kernel.scratch.constant or 0 for kernel in kernels)
     _, scratch = placed({0: most}, [{0}])
-    own = name("group") * (end + scratch)
+    local = [Allocate(BETWEEN, _BYTE, "local", end)] if together and end else []
+    beside = 0 if together else end
+    own = name("group") * (beside + scratch)
+    places = {
+        n: (BETWEEN, as_index(at)) if local else ("scratch", own + at) for n, at in offsets.items()
+    }
 
-    def run(several: Sequence[OnRows]) -> tuple[Statement, ...]:
-        return tuple(Block(_on_block(part, places, own, end)) for part in several)
+    shared = _shared_arrays(kernels)
 
-    body = run(parts)
+    def run(several: Sequence[OnRows]) -> Iterator[Statement]:
+        for part in several:
+            yield Block(_on_block(part, places, own + beside))
+            if together:
+                yield MemoryBarrier()
+
+    body = tuple(run(parts))
     for d in blocks.ragged:
         whole = name(_at(d)) + blocks.lengths[d]
-        body = (If(whole, "<=", as_index(blocks.extents[d]), body, run(rest)),)
+        body = (If(whole, "<=", as_index(blocks.extents[d]), body, tuple(run(rest))),)
     count = math.prod(blocks.counts)
     each = -(-count // groups)
     begin = name("group") * each
@@ -133,38 +171,52 @@ def joined_by_rows(
         "kernel_0",
         arguments_of(parts, arrays),
         sizes=(),
-        threads=1,
-        body=(bounds, loop),
+        threads=items.pop(),
+        body=(*local, *shared, bounds, loop),
         groups=as_index(-(-count // each)),
-        scratch=as_index((end + scratch) * -(-count // each)),
+        scratch=as_index((beside + scratch) * -(-count // each)),
         head="\n".join(part.kernel.head for part in parts),
     )
 
 
-def _on_block(
-    part: OnRows, places: Mapping[int, int], own: Index, end: int
-) -> tuple[Statement, ...]:
+def _on_block(part: OnRows, places: Mapping[int, Place], behind: Index) -> tuple[Statement, ...]:
     """A kernel's body on the block whose first rows are declared, as that of the only group."""
     arguments = [a for a in part.kernel.arguments if a.role in ("input", "output")]
     found = [
-        _place(number, strides, itemsize, argument, places, own)
+        places.get(number) or _place(number, strides, itemsize, argument)
         for number, strides, itemsize, argument in zip(
             part.arrays, part.strides, part.itemsizes, arguments, strict=True
         )
     ]
-    alone = LetIndex("group", ZERO)
-    return with_buffers(part.kernel, found, own + end, (alone,))
+    first: list[Statement] = [LetIndex("group", ZERO)]
+    for array in filter(_is_shared, part.kernel.body):
+        assert isinstance(array, Allocate)
+        first.append(
+            Pointer(array.name, _shared(array), array.memory, array.region, ZERO, const=False)
+        )
+    rest = tuple([s for s in part.kernel.body if not _is_shared(s)])
+    return with_buffers(replace(part.kernel, body=rest), found, behind, first)
 
 
-def _place(
-    number: int,
-    strides: Sequence[int],
-    itemsize: int,
-    argument: Argument,
-    places: Mapping[int, int],
-    own: Index,
-) -> Place:
-    if number in places:
-        return "scratch", own + places[number]
+def _shared_arrays(kernels: Sequence[LoopNest]) -> list[Statement]:
+    """The arrays of a group that kernels take turns with: languages declare them outside of all."""
+    largest: dict[str, Allocate] = {}
+    for array in (s for kernel in kernels for s in kernel.body if _is_shared(s)):
+        assert isinstance(array, Allocate)
+        before = largest.get(_shared(array), array)
+        extent = max(array.extent, before.extent)
+        largest[_shared(array)] = replace(array, name=_shared(array), extent=extent)
+    return [*largest.values()]
+
+
+def _is_shared(statement: Statement) -> bool:
+    return isinstance(statement, Allocate) and statement.region != "private"
+
+
+def _shared(array: Allocate) -> str:
+    return f"{array.name}_{array.memory.name}"
+
+
+def _place(number: int, strides: Sequence[int], itemsize: int, argument: Argument) -> Place:
     parts = itemsize // argument.memory.itemsize  # of a complex number
     return name_of(number), total(name(_at(d)) * (s * parts) for d, s in enumerate(strides))

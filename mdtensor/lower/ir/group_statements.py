@@ -20,6 +20,11 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryBarrier:
+    """All work-items of the group wait for each other, and see what others wrote to any memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class CopyAsync:
     """Begins to copy `lanes` neighbours from a buffer to local memory, of 4, 8 or 16 bytes.
 
@@ -209,6 +214,7 @@ class MatrixProduct:
 
 GroupStatement = (
     Barrier
+    | MemoryBarrier
     | CopyAsync
     | CommitCopies
     | AwaitCopies

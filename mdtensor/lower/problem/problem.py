@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -351,6 +352,28 @@ def _reach(buffer: Buffer) -> tuple[int, int]:
     """Where the first and the last element of a buffer lie."""
     spans = [s * (n - 1) for s, n in zip(buffer.spec.strides, buffer.spec.shape, strict=True)]
     return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
+
+
+def reaching_own_points(problem: Problem) -> Problem:
+    """The same problem where nothing is known of its inputs beyond what its points read.
+
+    It is computed at several places of larger arrays, the last of which may be an end.
+    """
+    if any(read.computed for read in problem.all_reads):
+        return replace(problem, reaches=())
+    reaches: dict[int, tuple[int, int]] = {}
+    for read in problem.all_reads:
+        stream, offset = problem.streams[read.stream], as_index(read.offset).constant or 0
+        spans = [
+            (stride.constant or 0) * (problem.extent(d) - 1)
+            for d, stride in enumerate(stream.strides)
+        ]
+        low, high = (offset + sum(bound(0, span) for span in spans) for bound in (min, max))
+        least, most = reaches.get(stream.buffer, (low, high))
+        reaches[stream.buffer] = min(least, low), max(most, high)
+    return replace(
+        problem, reaches=tuple([reaches.get(n, (0, 0)) for n in range(len(problem.inputs))])
+    )
 
 
 class _Views:

@@ -11,7 +11,7 @@ from mdtensor.lower.codegen.fuse_kernels import placed
 from mdtensor.lower.codegen.fuse_rows import Blocks
 from mdtensor.lower.cpu.cost.cpu_cost import GROUP_OVERHEAD, INLINE_LAUNCH, WAKING
 from mdtensor.lower.cpu.parallelism import GROUPS_PER_CORE
-from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem import Problem, reaching_own_points
 from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
@@ -91,7 +91,9 @@ class RowChain:
 
     def _parts(self, lengths: Sequence[int], target: Target, *, rows_inside: bool) -> Parts:
         found = pieces(self.chain, self.rows, lengths, self.own, rows_inside=rows_inside)
-        return tuple((problem_of_device(piece.md_hom, target), piece) for piece in found)
+        return tuple(
+            (reaching_own_points(problem_of_device(piece.md_hom, target)), piece) for piece in found
+        )
 
 
 def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain | None:

@@ -7,17 +7,19 @@ import math
 import numpy as np
 
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_program import Step
+from mdtensor.translate.md_hom_program import FusedStep, Step
 from mdtensor.translate.views import Access, AffineIndex
 
 _MANY = 1 << 20  # indices along an axis that are compared one by one
 
 
-def are_apart(one: Step, other: Step) -> bool:
+def are_apart(one: Step | FusedStep, other: Step | FusedStep) -> bool:
     """Whether two steps are independent: neither accesses what the other writes."""
     written, also_written = set(one.results), set(other.results)
     if written & set(other.operands) or also_written & set(one.operands):
         return False
+    if isinstance(one, FusedStep) or isinstance(other, FusedStep):
+        return not written & also_written
     return all(
         _miss(one.md_hom, mine, other.md_hom, theirs)
         for mine in one.md_hom.out_view

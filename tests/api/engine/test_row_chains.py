@@ -32,7 +32,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def fused() -> list[Fused]:
     engine = registry.engine_for()
     engine.settle(timeout=600)
-    return [each.fused for each in engine.joined.made.values() if each.fused is not None]
+    return [each for made in engine.joined.made.values() for each in made.kernels.values()]
 
 
 def entries(joined: Fused) -> Sequence[Entry]:

@@ -18,8 +18,10 @@ from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
 _MOST = 1 << 30  # half of what 32 bits hold: an index may be a sum of two such places
 
 
-def have_narrow_indices(problem: Problem, schedule: Schedule, kernels: Iterable[LoopNest]) -> bool:
-    """Whether all indices of the kernels of a problem fit in 32 bits.
+def have_narrow_indices(
+    problem: Problem, schedule: Schedule, kernels: Iterable[LoopNest], further: int = 0
+) -> bool:
+    """Whether all indices of the kernels of a problem fit in 32 bits, and those so much `further`.
 
     Not where extents are names, nor in kernels with bulk copies, whose places are their own.
     """
@@ -35,7 +37,8 @@ def have_narrow_indices(problem: Problem, schedule: Schedule, kernels: Iterable[
         *((write.strides, write.offset) for write in computed.writes),
     ]
     spans = (_span(strides, as_index(offset), reach) for strides, offset in places)
-    return all(0 <= size < _MOST for size in (*map(_number, launched), *reach, *spans))
+    sizes = (*map(_number, launched), *reach, *[span + further for span in spans])
+    return all(0 <= size < _MOST for size in sizes)
 
 
 def _reach(tiling: DimTiling) -> int:

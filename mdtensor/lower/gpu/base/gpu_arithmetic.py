@@ -10,6 +10,7 @@ from mdtensor.lower.problem.select_operators import choice_of
 from mdtensor.lower.problem.work import nodes_of, operations
 from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import BOOL, Expr
+from mdtensor.translate.trees import params_in
 
 FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were measured by
 # Cycles in which a scheduler begins an operation of a warp: cores have 64 units for integers, for
@@ -40,6 +41,18 @@ def cycles_of_point(problem: Problem) -> float:
         return max(1.0, sum(map(_cycles, nodes_of(*problem.scalar.results, *combining))))
     asked = (choice.results[n] for n in choice.asked[0])
     return max(1.0, _TAKEN * sum(map(_cycles, nodes_of(choice.conditions[0], *asked))))
+
+
+def cycles_along(problem: Problem, d: int) -> float:
+    """The same of what changes along a dim, however little that is."""
+    combining = () if problem.operator is None else problem.operator.results
+    changing = {
+        number
+        for number, read in enumerate(problem.reads)
+        if problem.streams[read.stream].uses(d) or read.computed
+    }
+    own = [e for e in nodes_of(*problem.scalar.results) if changing & {*params_in(e)}]
+    return sum(map(_cycles, (*own, *nodes_of(*combining))))
 
 
 def _cycles(expr: Expr) -> float:

@@ -1,0 +1,90 @@
+"""Runs of a program's steps that one kernel may compute, as steps of a shorter program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_program import FusedStep, Program, Step
+from mdtensor.translate.rewrites.shared_rows import rows_within
+
+_LONGEST = 32  # steps of a run
+
+
+def runs_by_rows(
+    program: Program, may_be_in: Callable[[MDHom], bool] = lambda _: True
+) -> dict[int, FusedStep]:
+    """The longest runs of steps that share rows (see `shared_rows`), by their first steps' numbers.
+
+    Each has slots that no other step sees.
+    """
+    found: dict[int, FusedStep] = {}
+    begin = 0
+    while begin < len(program.steps):
+        run = _longest(program, begin, may_be_in)
+        if run is not None:
+            found[begin] = run
+        begin += 1 if run is None else len(run.program.steps)
+    return found
+
+
+def _longest(program: Program, begin: int, may_be_in: Callable[[MDHom], bool]) -> FusedStep | None:
+    """The longest run that begins with a step."""
+    near = program.steps[begin : begin + _LONGEST]
+    others = takewhile(lambda step: may_be_in(step.md_hom), near)
+    for end in range(begin + sum(1 for _ in others), begin + 1, -1):
+        run = _run(program, begin, end)
+        if run is not None:
+            return run
+    return None
+
+
+def _run(program: Program, begin: int, end: int) -> FusedStep | None:
+    """The steps from one to another as one; None where they share no rows."""
+    lives = program.lifetimes
+    steps = program.steps[begin:end]
+    between = [slot for slot in program.between if slot in lives]
+    own = [slot for slot in between if begin <= lives[slot][0] and lives[slot][1] < end]
+    if not rows_within(steps, own):
+        return None
+    written = {slot for step in steps for slot in step.results}
+    read = {slot for step in steps for slot in step.operands}
+    operands, results = sorted(read - written), sorted(written - {*own})
+    return _as_one(program, steps, operands, results, own)
+
+
+def _as_one(
+    program: Program,
+    steps: Sequence[Step],
+    operands: Sequence[int],
+    results: Sequence[int],
+    own: Sequence[int],
+) -> FusedStep:
+    number = {slot: n for n, slot in enumerate((*operands, *results, *own))}
+    specs = program.specs
+    made, between = (
+        tuple([specs[slot - program.operands] for slot in slots]) for slots in (results, own)
+    )
+    run = Program(len(operands), made, between, tuple([step.on(number) for step in steps]))
+    return FusedStep(run, tuple(operands), tuple(results))
+
+
+def with_runs(
+    program: Program, runs: Mapping[int, FusedStep]
+) -> tuple[tuple[Step | FusedStep, ...], tuple[TensorSpec, ...]]:
+    """The steps of a program where runs of them are one each, and the temporaries that are left.
+
+    Runs are given by the numbers of their first steps.
+    """
+    steps: list[Step | FusedStep] = []
+    number = 0
+    while number < len(program.steps):
+        run = runs.get(number)
+        steps.append(run or program.steps[number])
+        number += 1 if run is None else len(run.program.steps)
+    seen = {slot for step in steps for slot in (*step.operands, *step.results)}
+    left = [slot for slot in program.between if slot in seen]
+    numbers = {slot: n for n, slot in enumerate((*range(program.result_slots.stop), *left))}
+    return tuple([step.on(numbers) for step in steps]), tuple([program.between[n] for n in left])
