@@ -3,7 +3,7 @@
 `python -m bench.torch_models [--tune SECONDS] [--only NAME]` needs torch. It prints milliseconds
 of forward passes and of training steps, errors of results or gradients beside float64, and the
 share of our kernels. `--device cuda --dtype bfloat16 --batch 16` have networks elsewhere, of other
-floats, for so many times as many inputs.
+floats, for so many times as many inputs, with `--mode reduce-overhead` as CUDA graphs.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def measured(name: str, given_by: argparse.Namespace) -> None:
     wide = copy.deepcopy(model).double()
     compiled = {
         "eager": model,
-        "inductor": torch.compile(model),
-        "mdtensor": torch.compile(model, backend="mdtensor"),
+        "inductor": torch.compile(model, mode=given_by.mode),
+        "mdtensor": torch.compile(model, backend="mdtensor", mode=given_by.mode),
     }
     if not given_by.inductor:
         del compiled["inductor"]
@@ -141,12 +141,13 @@ def main() -> None:
     parser.add_argument("--modes", default="forward,training")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--mode", choices=("default", "reduce-overhead"), default="default")
     parser.add_argument("--batch", type=int, default=1, help="times as many inputs")
     parser.add_argument("--no-inductor", dest="inductor", action="store_false")
     given = parser.parse_args()
     print(f"python -m bench.torch_models, {machines.now()}, {machines.processor()}")
     print(f"torch {torch.__version__}, mdtensor {mdt.__version__}, commit {machines.commit()}")
-    print(f"{given.device}, {given.dtype}, batches times {given.batch}")
+    print(f"{given.device}, {given.dtype}, batches times {given.batch}, mode {given.mode}")
     print(f"{torch.get_num_threads()} threads; load {os.getloadavg()[0]:.1f}", flush=True)
     for name in NETWORKS:
         if given.only in name:

@@ -88,8 +88,9 @@ def backend(graph: Any, inputs: Sequence[Tensor], **options: Any) -> Callable[..
     Products, convolutions, poolings, normalisations, reductions and elementwise functions of a
     graph, forward and backward, become plans; all else stays torch's. On the first call each is
     timed beside torch's function, and the next 24 calls are by what took less time, by our kernels
-    alone and by torch alone, in turns: what takes least is kept. Takes no options: raises
-    ArgumentError for one.
+    alone and by torch alone, in turns: what takes least is kept. With `mode="reduce-overhead"`
+    graphs on a CUDA device are captured then, and each is launched as one; results are there until
+    the next call. Raises ArgumentError for other modes, and for options.
     """
     return torch_backend.compiled(graph, inputs, options)
 

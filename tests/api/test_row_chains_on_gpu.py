@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry
 
 pytestmark = pytest.mark.gpu
@@ -82,6 +84,31 @@ def test_one_kernel_computes_what_steps_did(name: str, dtype: str) -> None:
         registry.engine_for("cupy").settle(300)
         tiers |= {kernel.tier for each in seen.calls for kernel in each.kernels}
     assert "fused" in tiers
+
+
+def test_a_captured_graph_runs_when_its_kernels_are_dropped() -> None:
+    """What a better kernel replaced stays in graphs of the caller's."""
+    import cupy
+
+    engine = registry.engine_for("cupy")
+    x, out = cupy.asarray(ODD[:, :517].copy()), cupy.empty((1001, 517), "f4")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        mdt.softmax(x, out=out)
+        stream.synchronize()
+        stream.begin_capture()
+        mdt.softmax(x, out=out)
+        graph = stream.end_capture()
+    engine.settle(300)
+    for drop in (engine.joined.made.clear, engine.tiers.table.clear, invalidation.clear):
+        drop()
+    gc.collect()
+    out[:] = 7
+    cupy.cuda.Device().synchronize()
+    graph.launch(stream)
+    stream.synchronize()
+    expected = softmax(ODD[:, :517].astype("f8"))
+    np.testing.assert_allclose(out.get(), expected, rtol=2e-5, atol=1e-7)
 
 
 def test_a_graph_that_is_captured_has_the_one_kernel() -> None:

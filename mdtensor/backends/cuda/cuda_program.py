@@ -42,7 +42,9 @@ class Functions:
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
         self._local = threading.local()
-        self._of_graphs: dict[int, Any] = {}  # memory of launches that were captured, by its place
+        # Memory of launches that were captured, by its place, and programs that were: a graph of
+        # the caller's runs at any time, whatever runs the call by then.
+        self._of_graphs: dict[int, Any] = {}
         self._cupy = cupy
 
     def begin_thread(self) -> None:
@@ -73,8 +75,12 @@ class Functions:
         self._of_graphs[memory.ptr] = memory
         return memory.ptr
 
+    def keep(self, program: object) -> None:
+        """Keeps a program that was captured."""
+        self._of_graphs[-id(program)] = program
+
     def _place(self, memory: Any, stream: int) -> int:
-        """Where memory is; what a captured launch has is kept, since its graph runs at any time."""
+        """Where memory is; what a captured launch has is kept."""
         if self.is_in_capture(stream):
             self._of_graphs[memory.ptr] = memory
         return memory.ptr
@@ -307,6 +313,7 @@ class CudaProgram:
         if is_free:
             self._launched(places, stream, is_free=True)
         else:
+            self.device.functions.keep(self)
             with beside_captures():
                 self._launched(places, stream, is_free=False)
 

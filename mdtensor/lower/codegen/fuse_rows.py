@@ -119,16 +119,17 @@ def joined_by_rows(
 
     Its arguments are `arrays` by their numbers, and scratch memory, where each group has those
     `between`, of so many bytes; groups of several work-items have them in local memory, and wait
-    for each other behind each part. Raises LoweringError for kernels of several groups or different
-    numbers of work-items, and where blocks along several dims are ragged.
+    for each other behind each part. What one work-item computes, the first one does. Raises
+    LoweringError for kernels of several groups or different numbers of work-items, and where blocks
+    along several dims are ragged.
     """
     if len(blocks.ragged) > 1 or bool(blocks.ragged) != bool(rest):
         raise LoweringError(f"blocks {blocks.lengths} of {blocks.extents} rows leave several rests")
     kernels = [part.kernel for part in (*parts, *rest)]
-    items = {kernel.threads for kernel in kernels}
-    if len(items) > 1 or not all(map(is_of_one_group, kernels)):
+    items = {1, *(kernel.threads for kernel in kernels)}
+    if len(items) > 2 or not all(map(is_of_one_group, kernels)):
         raise LoweringError("a kernel of several groups, or of other groups, is not joined")
-    together = items != {1}
+    together = len(items) > 1
     both = [
         (part.overwritten, other.overwritten)
         for part, other in zip(parts, rest or parts, strict=True)
@@ -148,7 +149,9 @@ def joined_by_rows(
 
     def run(several: Sequence[OnRows]) -> Iterator[Statement]:
         for part in several:
-            yield Block(_on_block(part, places, own + beside))
+            body = _on_block(part, places, own + beside)
+            is_alone = together and part.kernel.threads == 1
+            yield If(name("item"), "<", as_index(1), body) if is_alone else Block(body)
             if together:
                 yield MemoryBarrier()
 
@@ -171,7 +174,7 @@ def joined_by_rows(
         "kernel_0",
         arguments_of(parts, arrays),
         sizes=(),
-        threads=items.pop(),
+        threads=max(items),
         body=(*local, *shared, bounds, loop),
         groups=as_index(-(-count // each)),
         scratch=as_index((beside + scratch) * -(-count // each)),

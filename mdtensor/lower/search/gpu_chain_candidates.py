@@ -18,6 +18,7 @@ from mdtensor.lower.gpu.base.gpu_resources import REGISTERS, held_by
 from mdtensor.lower.gpu.streaming.pointwise_candidates import L2, MEMORY
 from mdtensor.lower.problem.problem import Problem, points
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
+from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.machine_model import GPU_LINE, WARP
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
@@ -122,6 +123,8 @@ def _of_one_group(problem: Problem, items: int, sharing: int) -> Schedule:
 
     Raises LoweringError where it takes more registers than there are, or breaks a rule.
     """
+    if not problem.extents:
+        return plain(problem, "gpu")
     kept, reduced = kept_order(problem), reduced_order(problem) if problem.contracted else ()
     near = _near(problem)
     count = len(problem.extents)
@@ -169,13 +172,14 @@ def _of_one_group(problem: Problem, items: int, sharing: int) -> Schedule:
 def _seconds(made: OnBlocks, schedule: ChainSchedule, target: Target) -> float:
     """Seconds of a launch, roughly: the most of what memory, caches, cores and waits take."""
     blocks = math.prod(made.blocks.counts)
-    items = math.prod(schedule.steps[0].threads)
+    items = max(math.prod(how.threads) for how in schedule.steps)
     local = sum(made.between.values()) + target.core.reserved_bytes
     on_core = max(1, min(target.core.threads // items, target.l1_bytes // local))
     outer: dict[int, float] = {}
     nearby, waits, cycles = 0, 0.0, 0.0
     for (problem, piece), how in zip(made.steps, schedule.steps, strict=True):
-        cycles += points(problem) * cycles_along(problem, _near(problem))
+        if problem.extents:
+            cycles += points(problem) * cycles_along(problem, _near(problem))
         blocks_of_step = [-(-problem.extent(d) // how.block(d)) for d in problem.dims]
         waits += _STEP + _WAIT * math.prod(blocks_of_step)
         for slot, strides, (nbytes, lines) in zip(

@@ -12,7 +12,7 @@ import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.store import Store
-from mdtensor.translate.md_hom_program import FusedStep, Program
+from mdtensor.translate.md_hom_program import FusedStep, Program, Step
 from tests.api.engine.fuzz_row_chains import TOLERANCE, Drawn
 from tests.api.engine.test_row_chains import CASES, wide_softmax
 from tests.api.gpu_family import GpuOnProcessor
@@ -108,3 +108,20 @@ def test_a_result_that_later_steps_read_is_one_of_the_kernel(
     wide = x.astype("f8")
     due = wide_softmax(x).astype("f4"), wide.max(-1).astype("f4")
     assert check(engine, both, (x, *due), rtol=2e-5, atol=1e-7) == [3]
+
+
+@pytest.mark.parametrize("columns", [300, 20000])
+def test_a_step_of_one_element_of_each_row_is_one_of_the_kernel(
+    columns: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all work-items share a row, one of them does that step."""
+    monkeypatch.setattr(fused_calls, "is_worth_joining", lambda *_: True)
+    x = np.random.default_rng(3).standard_normal((6, columns), dtype=np.float32)
+    (largest,) = mdt.compile(mdt.reduce, "ij->i", x, combine="max").md_homs
+    (squares,) = mdt.compile("i,i->i", x[:, 0].copy(), x[:, 0].copy()).md_homs
+    (scaled,) = mdt.compile("ij,i->ij", x, x[:, 0].copy()).md_homs
+    steps = Step(largest, (0,), (2,)), Step(squares, (2, 2), (3,)), Step(scaled, (0, 3), (1,))
+    spec, row = (mdt.spec(shape, "f4") for shape in (x.shape, (6,)))
+    due = x.astype("f8") * x.astype("f8").max(-1, keepdims=True) ** 2
+    chain = Program(1, (spec,), (row, row), steps)
+    assert check(engine, chain, (x, due.astype("f4")), rtol=1e-6, atol=0) == [3]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import operator
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from mdtensor.api.arrays import invalidation
@@ -18,7 +18,7 @@ from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls, plan
 from mdtensor.api.frameworks.torch_graphs.graph_trials import GraphTrials
 from mdtensor.api.frameworks.torch_graphs.node_facts import Node, name_of
 from mdtensor.api.frameworks.torch_graphs.planned_step import Buffers, PlannedStep
-from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory
+from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory, of_device_alone
 
 Graph = Any
 
@@ -45,16 +45,19 @@ class CompiledGraph:
     """A graph that runs planned steps in the place of nodes, and torch's functions for the rest.
 
     `steps` are in order; `refused` says why nodes whose functions are known stay torch's. What runs
-    may be at work in `memory` when a call returns.
+    may be at work in `memory` when a call returns. Of a graph that will be captured, what the
+    device takes is timed alone.
     """
 
-    def __init__(self, module: Any, name: str = "graph") -> None:
+    def __init__(self, module: Any, name: str = "graph", *, is_captured: bool = False) -> None:
         self.name = name
         self.steps: list[PlannedStep] = []
         self.memory: StepMemory = HOST
         self.module: Any = None
         graph = module.graph
         planned, self.refused = planned_calls(list(graph.nodes))
+        if is_captured:
+            planned = [replace(each, memory=of_device_alone(each.memory)) for each in planned]
         self._count = 0
         self._trials, self._tried, self._is_torchs = GraphTrials(), -1, False
         self._by_torch = _as_it_is(module)
@@ -68,7 +71,7 @@ class CompiledGraph:
         timed = timers.get()
         if timed is not None:
             results = timed(self)(buffers, *arguments)
-        elif self._is_tried() or not self.memory.is_timed():
+        elif self.is_tried or not self.memory.is_timed():
             results = self._run(buffers, arguments)
         else:
             results = self._tried_out(buffers, arguments)
@@ -76,7 +79,9 @@ class CompiledGraph:
             self._free.append(buffers)
         return results
 
-    def _is_tried(self) -> bool:
+    @property
+    def is_tried(self) -> bool:
+        """Whether the way is found, and all kernels are those that were timed."""
         return self._trials.is_over and self._generation() == self._tried
 
     def _tried_out(self, buffers: Buffers, arguments: Sequence[Any]) -> Any:
@@ -87,11 +92,7 @@ class CompiledGraph:
             self._tried = before
         way = self._trials.way
         self._go(way)
-        self.memory.wait()
-        begin = time.perf_counter()
-        results = self._run(buffers, arguments)
-        self.memory.wait()
-        seconds = time.perf_counter() - begin
+        results, seconds = self.memory.timed(lambda: self._run(buffers, arguments))
         if self._generation() == before:  # else steps were timed meanwhile
             self._trials.took(way, seconds)
             if self._trials.is_over:
@@ -134,6 +135,8 @@ class CompiledGraph:
         graph.lint()
         on_device = [s.planned.memory for s in self.steps if not s.planned.memory.has_buffers]
         self.memory = on_device[0] if on_device else HOST
+        if self.memory.ahead is not None:
+            self.memory = of_device_alone(self.memory)  # a whole graph takes the host longer
         numbers: Mapping[Any, int] = {} if on_device else _buffers_of(list(graph.nodes))
         for step in self.steps:
             step.buffer = numbers.get(step)

@@ -6,13 +6,26 @@ import functools
 import importlib
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from mdtensor.api.arrays import cupy_arrays
 from mdtensor.api.arrays.dlpack import cupy_for
 from mdtensor.dataclass import dataclass
+
+T = TypeVar("T")
+_MARGIN, _LONGEST = 1e-3, 0.05  # seconds that a device waits more, and at most
+_CYCLES = 2e9  # of its clock in a second, about
+
+
+class Ahead(Protocol):
+    """A function that times what a device takes for a call, once the host has enqueued it."""
+
+    def __call__(self, call: Callable[[], T]) -> tuple[T, float]:
+        """What the call gives, and the seconds that the device takes for it."""
+        ...
 
 
 def _nothing() -> None:
@@ -29,7 +42,8 @@ class StepMemory:
 
     `wait` returns when all work is done, and calls may be timed where `is_timed` says so: what is
     recorded as a graph may not wait. So many calls `in_a_row` are timed together. `has_buffers`
-    says that runs of a graph may take turns with memory for what lies in between.
+    says that runs of a graph may take turns with memory for what lies in between. Where there is
+    `ahead`, the device's time counts alone.
     """
 
     library: Any = np
@@ -37,18 +51,53 @@ class StepMemory:
     is_timed: Callable[[], bool] = _always
     in_a_row: int = 1
     has_buffers: bool = True
+    ahead: Ahead | None = None
 
     def seconds(self, call: Callable[[], object]) -> float:
         """What one of several calls in a row takes of the host or the device, whichever is more."""
+
+        def row() -> None:
+            for _ in range(self.in_a_row):
+                call()
+
+        return self.timed(row)[1] / self.in_a_row
+
+    def timed(self, call: Callable[[], T]) -> tuple[T, float]:
+        """What a call gives, and the seconds that it takes."""
         self.wait()
+        if self.ahead is not None:
+            return self.ahead(call)
         begin = time.perf_counter()
-        for _ in range(self.in_a_row):
-            call()
+        result = call()
         self.wait()
-        return (time.perf_counter() - begin) / self.in_a_row
+        return result, time.perf_counter() - begin
 
 
 HOST = StepMemory()
+
+
+def of_device_alone(memory: StepMemory) -> StepMemory:
+    """The same memory, where the device's time counts and not the host's.
+
+    The device does nothing for twice as long as the host took for the last call, but not for long:
+    that may have been a call that waits for the device.
+    """
+    cuda = importlib.import_module("torch").cuda
+    host = _MARGIN
+
+    def ahead(call: Callable[[], T]) -> tuple[T, float]:
+        nonlocal host
+        first, last = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda._sleep(int(min(2 * host + _MARGIN, _LONGEST) * _CYCLES))
+        begin = time.perf_counter()
+        first.record()
+        result = call()
+        last.record()
+        host = time.perf_counter() - begin
+        last.synchronize()
+        return result, first.elapsed_time(last) * 1e-3
+
+    return memory if memory.has_buffers else replace(memory, ahead=ahead)
 
 
 def memory_at(device: str) -> StepMemory:

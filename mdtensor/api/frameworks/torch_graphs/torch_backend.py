@@ -7,27 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mdtensor.api.frameworks.torch_graphs.compiled_graph import CompiledGraph
+from mdtensor.api.frameworks.torch_graphs.graph_capture import CapturedGraph, Turns, capturing
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.errors import ArgumentError
+
+_MODES = ("default", "reduce-overhead")
 
 
 def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that computes a graph of torch's, by graphs of its functions and gradients.
 
-    Raises ArgumentError for options, of which there are none.
+    Its `mode` is "default" or "reduce-overhead". Raises ArgumentError for another, and for options,
+    of which there are none.
     """
-    if options:
-        raise ArgumentError(
-            f"the backend has no option {next(iter(options))!r}",
-            hint='torch.compile(model, backend="mdtensor")',
-        )
+    captures = _captures(options)
     share_threads_of_torch()
     common = importlib.import_module("torch._dynamo.backends.common")
     boxed = importlib.import_module("functorch.compile").make_boxed_func
+    turns = Turns()
 
     def compiler(kind: str) -> Callable[..., Any]:
-        def compile_graph(module: Any, _: Any) -> Any:
-            return boxed(CompiledGraph(module, kind))
+        def compile_graph(module: Any, given: Sequence[Any]) -> Any:
+            is_on_gpu = any(each.is_cuda for each in given if hasattr(each, "is_cuda"))
+            capture = None
+            if captures and is_on_gpu:
+                capture = capturing(module, kind, len(inputs), given)
+            made = CompiledGraph(module, kind, is_captured=capture is not None)
+            return boxed(made) if capture is None else CapturedGraph(made, turns, capture, kind)
 
         return compile_graph
 
@@ -37,3 +43,19 @@ def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> C
         inference_compiler=compiler("inference"),
     )
     return backend(graph, inputs)
+
+
+def _captures(options: Mapping[str, Any]) -> bool:
+    """Whether graphs are captured, from what `torch.compile` was given."""
+    others = {name: value for name, value in options.items() if name != "mode"}
+    if others:
+        raise ArgumentError(
+            f"the backend has no option {next(iter(others))!r}",
+            hint='torch.compile(model, backend="mdtensor")',
+        )
+    mode = options.get("mode") or "default"
+    if mode not in _MODES:
+        raise ArgumentError(
+            f"the backend has no mode {mode!r}", hint=f"one of {', '.join(map(repr, _MODES))}"
+        )
+    return mode == "reduce-overhead"

@@ -95,6 +95,66 @@ for n in (5, 6, 7, 7):
 print("done")
 """
 
+REDUCED_OVERHEAD = """
+import copy, sys
+import torch
+import torch.nn as nn
+import mdtensor as mdt
+import mdtensor.torch
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.engine import registry
+
+torch.set_default_device(sys.argv[1])
+torch.manual_seed(0)
+module = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 8))
+compiled = torch.compile(module, backend="mdtensor", mode="reduce-overhead")
+wide = copy.deepcopy(module).double()
+optimizer = torch.optim.SGD(module.parameters(), 0.05)
+arrays = "cupy" if sys.argv[1] == "cuda" else "numpy"
+for step in range(240):
+    if step in (30, 60, 90):
+        registry.engine_for(arrays).settle(100)
+    if step == 160:
+        invalidation.clear()  # as better kernels do
+    x = torch.randn(12, 16)
+    wide.load_state_dict({name: p.double() for name, p in module.state_dict().items()})
+    optimizer.zero_grad(), wide.zero_grad()
+    loss, due = compiled(x).square().mean(), wide(x.double()).square().mean()
+    loss.backward(), due.backward()
+    assert abs(loss.item() - due.item()) < 1e-6, (step, loss, due)
+    for one, other in zip(module.parameters(), wide.parameters()):
+        assert (one.grad - other.grad).abs().max() < 1e-6, step
+    optimizer.step()
+with torch.no_grad():
+    for _ in range(40):
+        x = torch.randn(12, 16)
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+    report = mdtensor.torch.report(compiled, x, repeats=1)
+    assert abs(sum(row.share for row in report) - 1) < 1e-6
+if sys.argv[1] == "cuda":
+    from torch._inductor.cudagraph_trees import get_manager
+    captured = get_manager(0, create_if_none_exists=False).ids_to_funcs
+    assert len(captured) == 3, len(captured)  # both passes, and one without gradients
+for options in {"mode": "fastest"}, {"options": {"fast": True}}:
+    try:
+        mdtensor.torch.backend(None, [], **options)
+    except mdt.errors.ArgumentError as error:
+        print(error)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_graphs_that_are_captured_compute_the_same(device: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    assert children.run("-c", REDUCED_OVERHEAD, device).out.splitlines() == [
+        "the backend has no mode 'fastest'",
+        "  hint: one of 'default', 'reduce-overhead'",
+        "the backend has no option 'options'",
+        '  hint: torch.compile(model, backend="mdtensor")',
+    ]
+
 
 @pytest.mark.process
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
