@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,7 +32,8 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import FusedStep, Program, Step
-from mdtensor.translate.rewrites.fused_steps import runs_by_rows, with_runs
+from mdtensor.translate.rewrites.fused_steps import fused_runs, with_runs
+from mdtensor.translate.rewrites.shared_rows import rows_within
 
 if TYPE_CHECKING:
     from mdtensor.lower.search.chain_candidates import OnBlocks, RowChain
@@ -137,12 +139,16 @@ class Joined:
         return math.ceil(WORTH_OFTEN / seconds)
 
     def _runs(self, program: Program) -> dict[int, FusedStep]:
-        """The runs of steps that may be computed by rows."""
-        if not self._on_gpu:
-            return runs_by_rows(program)
-        from mdtensor.lower.search.gpu_chain_candidates import may_be_on_rows
+        """The runs of steps that may have one kernel: by rows, or on GPUs as they are small."""
+        return fused_runs(program, self._may_be_one) if self._on_gpu else fused_runs(program)
 
-        return runs_by_rows(program, lambda md_hom: may_be_on_rows(self._problem_of(md_hom)))
+    def _may_be_one(self, steps: Sequence[Step], own: Sequence[int]) -> bool:
+        from mdtensor.lower.search.gpu_chain_candidates import is_small, may_be_on_rows
+
+        problems = [self._problem_of(step.md_hom) for step in steps]
+        if not all(map(may_be_on_rows, problems)):
+            return False
+        return bool(rows_within(steps, own)) or all(map(is_small, problems))
 
     def _known(self, program: Program, *, use_store: bool) -> Fusion | None:
         made = self.made.get((program, use_store))
@@ -174,8 +180,15 @@ class Joined:
             self._tiers.tell()
 
     def _most_saved(self, program: Program) -> float:
-        """What blocks of rows save at most: launches, and moving what lies between twice."""
+        """What blocks of rows save at most: launches, moving what lies between, reading again."""
+        reads = Counter(slot for step in program.steps for slot in step.operands)
         moved = 2 * sum(spec.nbytes for spec in program.between.values())
+        specs = {
+            slot: buffer.spec
+            for step in program.steps
+            for slot, buffer in zip(step.operands, step.md_hom.inputs, strict=True)
+        }
+        moved += sum((reads[slot] - 1) * spec.nbytes for slot, spec in specs.items())
         launches = _LAUNCHES_OF_STEP * INLINE_LAUNCH * (len(program.steps) - 1)
         return launches + moved / self._tiers.target.bandwidth
 
@@ -190,8 +203,7 @@ class Joined:
         from mdtensor.kernels.chain_program import chain_program_of
         from mdtensor.lower.search.chain_candidates import row_chain
 
-        shared = row_chain(program.steps, program.between)
-        found = None if shared is None else self._best_on_rows(shared)
+        found = self._best_on_rows(row_chain(program.steps, program.between))
         if found is None:
             return None
         seconds, made, schedule = found

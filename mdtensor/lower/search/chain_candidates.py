@@ -87,7 +87,8 @@ class RowChain:
             return None
         known = {slot for link in self.chain for slot in (*link.operands, *link.results)}
         terms = {slot for link in chain for slot in link.results} - known
-        return row_chain(chain, (*self.own, *sorted(terms)))
+        found = row_chain(chain, (*self.own, *sorted(terms)))
+        return found if found.rows or not self.rows else None
 
     def _parts(self, lengths: Sequence[int], target: Target, *, rows_inside: bool) -> Parts:
         found = pieces(self.chain, self.rows, lengths, self.own, rows_inside=rows_inside)
@@ -96,13 +97,12 @@ class RowChain:
         )
 
 
-def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain | None:
-    """The chain with the rows that it shares; None where it has none, or reads nothing of its own.
+def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain:
+    """The chain with the rows that it shares, if any.
 
     Slots of its `own` are those that nobody sees.
     """
-    rows = rows_within(chain, own)
-    return RowChain(tuple(chain), rows, tuple(own)) if rows else None
+    return RowChain(tuple(chain), rows_within(chain, own), tuple(own))
 
 
 def best_on_rows(chain: RowChain, target: Target) -> tuple[float, OnBlocks, ChainSchedule] | None:

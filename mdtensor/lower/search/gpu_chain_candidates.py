@@ -29,6 +29,7 @@ from mdtensor.specs import Target
 # each has at most, and those that it computes at once.
 _ITEMS, _MOST_ITEMS = (128, 256), 1024
 _POINTS, _UNROLLED = 32, (8, 4)
+_SMALL = 1 << 15  # points of a step that one group computes alone
 _READ_AGAIN = 4  # points for each element, from which steps are products with kernels of their own
 # Seconds of a launch, of a step that waits for the work-items of its group, and of each time that
 # these wait for memory.
@@ -45,6 +46,11 @@ def may_be_on_rows(problem: Problem) -> bool:
         math.prod(problem.extent(d) for d in used) for used in (*problem.used, problem.kept)
     )
     return points(problem) <= _READ_AGAIN * elements
+
+
+def is_small(problem: Problem) -> bool:
+    """Whether a step takes a group no longer than a launch would."""
+    return points(problem) <= _SMALL
 
 
 def best_on_gpu_rows(
@@ -98,6 +104,8 @@ def _work_items(chain: RowChain, target: Target) -> Iterator[tuple[int, int]]:
     )
     most = min(_MOST_ITEMS, target.max_threads)
     least = min(most, _power_above(-(-longest // _POINTS)))
+    if not chain.rows:
+        yield (max(least, min(most, WARP)),) * 2
     for sharing in (least, 2 * least, 4 * least, 8 * least):
         if sharing <= most:
             yield from dict.fromkeys((max(min(n, most), sharing), sharing) for n in _ITEMS)
@@ -186,16 +194,18 @@ def _seconds(made: OnBlocks, schedule: ChainSchedule, target: Target) -> float:
             piece.slots, piece.strides, _moved(problem), strict=True
         ):
             nearby += nbytes
-            if any(strides):  # else all blocks have the same, or it lies between
+            is_shared = len(strides) > 0 and not any(strides)  # by all blocks
+            if slot not in made.between and not is_shared:
                 outer[slot] = max(outer.get(slot, 0), lines)
     first = sum(outer.values())
     clock = target.sustained_clock * target.cores
     behind = L2 * target.bandwidth
     inside = on_core * first <= target.l1_bytes
+    busy = max(blocks, target.cores)  # cores that have no block help nobody
     terms = (
         blocks * first / (MEMORY * target.bandwidth),
-        blocks * first / behind + blocks * nearby / (clock * GPU_LINE if inside else behind),
-        blocks * cycles / (WARP * target.core.schedulers * clock),
+        busy * first / behind + busy * nearby / (clock * GPU_LINE if inside else behind),
+        busy * cycles / (WARP * target.core.schedulers * clock),
         -(-blocks // (target.cores * on_core)) * waits,
     )
     return _LAUNCH + max(terms) + _APART * (sum(terms) - max(terms))

@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import FusedStep, Program, Step
 from mdtensor.translate.rewrites.shared_rows import rows_within
 
 _LONGEST = 32  # steps of a run
 
 
-def runs_by_rows(
-    program: Program, may_be_in: Callable[[MDHom], bool] = lambda _: True
+def fused_runs(
+    program: Program, may_be_one: Callable[[Sequence[Step], Sequence[int]], object] = rows_within
 ) -> dict[int, FusedStep]:
-    """The longest runs of steps that share rows (see `shared_rows`), by their first steps' numbers.
+    """The longest runs of steps that `may_be_one`, by the numbers of their first steps.
 
-    Each has slots that no other step sees.
+    That is asked of steps in a row, and of the slots that no other step sees; by default it is so
+    where they share rows.
     """
     found: dict[int, FusedStep] = {}
     begin = 0
     while begin < len(program.steps):
-        run = _longest(program, begin, may_be_in)
+        last = min(begin + _LONGEST, len(program.steps))
+        runs = (_run(program, begin, end, may_be_one) for end in range(last, begin + 1, -1))
+        run = next(filter(None, runs), None)
         if run is not None:
             found[begin] = run
         begin += 1 if run is None else len(run.program.steps)
     return found
 
 
-def _longest(program: Program, begin: int, may_be_in: Callable[[MDHom], bool]) -> FusedStep | None:
-    """The longest run that begins with a step."""
-    near = program.steps[begin : begin + _LONGEST]
-    others = takewhile(lambda step: may_be_in(step.md_hom), near)
-    for end in range(begin + sum(1 for _ in others), begin + 1, -1):
-        run = _run(program, begin, end)
-        if run is not None:
-            return run
-    return None
-
-
-def _run(program: Program, begin: int, end: int) -> FusedStep | None:
-    """The steps from one to another as one; None where they share no rows."""
+def _run(
+    program: Program,
+    begin: int,
+    end: int,
+    may_be_one: Callable[[Sequence[Step], Sequence[int]], object],
+) -> FusedStep | None:
+    """The steps from one to another as one; None where they may not be."""
     lives = program.lifetimes
     steps = program.steps[begin:end]
     between = [slot for slot in program.between if slot in lives]
     own = [slot for slot in between if begin <= lives[slot][0] and lives[slot][1] < end]
-    if not rows_within(steps, own):
+    if not own or not may_be_one(steps, own):
         return None
     written = {slot for step in steps for slot in step.results}
     read = {slot for step in steps for slot in step.operands}

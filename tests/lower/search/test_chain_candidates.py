@@ -19,9 +19,7 @@ def two_products(queries: int, keys: int, channels: int) -> RowChain:
     q, k = TensorSpec.of((queries, channels)), TensorSpec.of((keys, channels))
     scores = md_hom_from_einsum("qd,kd->qk", [q, k])
     values = md_hom_from_einsum("qk,kd->qd", [TensorSpec.of((queries, keys)), k])
-    chain = row_chain((Step(scores, (0, 1), (4,)), Step(values, (4, 2), (3,))), (4,))
-    assert chain is not None
-    return chain
+    return row_chain((Step(scores, (0, 1), (4,)), Step(values, (4, 2), (3,))), (4,))
 
 
 def test_lanes_run_along_rows_where_keys_would_have_to_be_transposed() -> None:

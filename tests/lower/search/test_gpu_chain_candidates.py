@@ -125,3 +125,20 @@ def test_a_step_of_one_element_of_each_row_is_one_of_the_kernel(
     due = x.astype("f8") * x.astype("f8").max(-1, keepdims=True) ** 2
     chain = Program(1, (spec,), (row, row), steps)
     assert check(engine, chain, (x, due.astype("f4")), rtol=1e-6, atol=0) == [3]
+
+
+@pytest.mark.parametrize("shape", [(1, 70), (1, 7)], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_small_steps_without_rows_are_one_kernel_of_one_group(
+    axis: int | None,
+    shape: tuple[int, int],
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fused_calls, "is_worth_joining", lambda *_: True)
+    x = np.random.default_rng(3).standard_normal(shape, dtype=np.float32)
+    softmax = mdt.compile(mdt.softmax, x, axis=axis)
+    powers = np.exp(x.astype("f8") - x.max(axis, keepdims=True))
+    due = (powers / powers.sum(axis, keepdims=True)).astype("f4")
+    found = check(engine, softmax.program, (x, due), rtol=2e-5, atol=1e-7)
+    assert found == [len(softmax.md_homs)]
