@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[np.ndarray]]
     ),
     "softmax of short rows": (mdt.softmax, softmax, [drawn(20000, 10)]),
     "softmax of long rows": (mdt.softmax, softmax, [LONG]),
+    "softmax of one row": (mdt.softmax, softmax, [drawn(1000)]),
     "layer norm": (mdt.layer_norm, layer_norm, [X]),
     "layer norm of several axes": (mdt.layer_norm, layer_norm, [DEEP]),
     "rows of an array that goes on": (
