@@ -105,7 +105,8 @@ def _work_items(chain: RowChain, target: Target) -> Iterator[tuple[int, int]]:
     most = min(_MOST_ITEMS, target.max_threads)
     least = min(most, _power_above(-(-longest // _POINTS)))
     if not chain.rows:
-        yield (max(least, min(most, WARP)),) * 2
+        whole_group = max(least, min(most, WARP))
+        yield whole_group, whole_group
     for sharing in (least, 2 * least, 4 * least, 8 * least):
         if sharing <= most:
             yield from dict.fromkeys((max(min(n, most), sharing), sharing) for n in _ITEMS)
