@@ -64,7 +64,10 @@ def chain_program_of(
         return replace(RENDER([nest], spelled, inline=False), fragile=fragile)
 
     fragile = any(p.operator is not None and forgets(p.operator) for p, _ in steps)
-    whole, any_place = rendered(aligned=True), rendered(aligned=False)
+    any_place = rendered(aligned=False)
+    if not any(how.resident for how in schedule.steps):
+        return any_place
+    whole = rendered(aligned=True)
     return whole if whole == any_place else replace(whole, unaligned=any_place)
 
 

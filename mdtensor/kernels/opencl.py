@@ -87,7 +87,7 @@ OPENCL = Dialect(
     index="long",
     regions={"global": "__global ", "local": "__local ", "exchange": "__local ", "private": ""},
     arrays={
-        "local": "__local {type} {name}[{extent}];",
+        "local": "__local {type} {name}[{extent}] __attribute__((aligned(16)));",
         "exchange": "__local {type} {name}[{extent}];",
         "private": "{type} {name}[{extent}] __attribute__((aligned(64)));",
     },

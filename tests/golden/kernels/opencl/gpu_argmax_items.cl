@@ -28,8 +28,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long hi_j = 21;
   const long x_j = (item) % (4);
   const long y_j = (item) / (4);
-  __local float L0[4];
-  __local long L1[4];
+  __local float L0[4] __attribute__((aligned(16)));
+  __local long L1[4] __attribute__((aligned(16)));
   const long turn1 = (item) % (2);
   const long turn2 = (item) % (4);
   const long t_i = lo_i;

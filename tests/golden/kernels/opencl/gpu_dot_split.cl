@@ -28,7 +28,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long x_i = (item) % (8);
   const long y_i = (item) / (8);
   __global float* R0 = (__global float*)(scratch);
-  __local float L0[8];
+  __local float L0[8] __attribute__((aligned(16)));
   const long turn1 = (item) % (2);
   const long turn2 = (item) % (4);
   const long turn4 = (item) % (8);

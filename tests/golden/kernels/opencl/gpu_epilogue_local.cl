@@ -35,8 +35,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long y_j = (item) / (4);
   const long x_i = (y_j) % (4);
   const long y_i = (y_j) / (4);
-  __local float S0[80];
-  __local float S1[96];
+  __local float S0[80] __attribute__((aligned(16)));
+  __local float S1[96] __attribute__((aligned(16)));
   const long t_j = lo_j;
   const long e_j = hi_j;
   #pragma clang loop vectorize(disable)

@@ -15,8 +15,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   __global uint* counters = (__global uint*)at_counters;
   const long group = get_group_id(0);
   const long item = get_local_id(0);
-  __local float L0[2];
-  __local long L1[2];
+  __local float L0[2] __attribute__((aligned(16)));
+  __local long L1[2] __attribute__((aligned(16)));
   __local float X0[64];
   __local long X1[64];
   const long z_j = (group) % (5);
