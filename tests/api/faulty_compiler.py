@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mdtensor.api.engine import compiler_process
-from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning import bench_worker
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.host.binary_cache import MachineCode
 
 

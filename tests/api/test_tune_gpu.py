@@ -11,9 +11,9 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.pickling import packed
 from mdtensor.api.tuning import bench_worker, tune
 from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.worker.pickling import packed
 from mdtensor.lower.gpu.base import device_limits
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule

@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from mdtensor.api.engine.pickling import packed, unpacked
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.host.crash_journal import Attempts
 from mdtensor.backends.protocol import Device, Program

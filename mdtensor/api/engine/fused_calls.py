@@ -13,11 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mdtensor.api.engine.cpu_tier import WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranking_in
-from mdtensor.api.engine.launch_counter import AGAIN, LaunchNumbers, counting
+from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends import protocol
 from mdtensor.dataclass import dataclass
@@ -33,7 +33,6 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import FusedStep, Program, Step
 from mdtensor.translate.rewrites.fused_steps import fused_runs, with_runs
-from mdtensor.translate.rewrites.shared_rows import rows_within
 
 if TYPE_CHECKING:
     from mdtensor.lower.search.chain_candidates import OnBlocks, RowChain
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 # What a small step takes, in launches.
 _LAUNCHES_OF_STEP = 2
 _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
-_MOST_ON_GPU = 512
 
 
 class Fused:
@@ -87,97 +85,68 @@ def is_worth_joining(seconds: float, apart: float) -> bool:
     return seconds <= apart
 
 
-class Joined:
-    """The fused kernels of programs on one device.
+class Kind(Protocol):
+    """What a kind of device fuses, when that pays, and how kernels are chosen and loaded."""
 
-    `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
-    `made` has what became of programs, by whether winners in the store count.
-    """
+    most: int
+    joins_all: bool
 
-    def __init__(
-        self,
-        tiers: Tiers,
-        problem_of: Callable[[MDHom], Problem],
-        winner: Callable[[Problem], Schedule | None],
-    ) -> None:
-        self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
-        self._on_gpu = tiers.target.kind == "gpu"
-        self.made: dict[tuple[Program, bool], Fusion] = {}
+    def runs(self, program: Program) -> dict[int, FusedStep]:
+        """The runs of steps that may have one kernel, by the numbers of their first steps."""
+        ...
 
-    def fused(self, program: Program, *, use_store: bool) -> Fusion | None:
-        """What became of a program, if some of its steps have one kernel."""
-        made = self._known(program, use_store=use_store)
-        return made if made is not None and made.kernels else None
-
-    def counted(
-        self, program: Program, run: Callable[..., None], *, use_store: bool, alone: bool
-    ) -> Callable[..., None]:
-        """Runs a program step by step, and asks for fused kernels once that took long.
-
-        Where the calling thread does not do it `alone`, there are such only by rows.
-        """
-        if self._known(program, use_store=use_store) is not None:
-            return run
-        if len(self.made) >= (_MOST_ON_GPU if self._on_gpu else _MOST_JOINED):
-            return run
-        last = self._worth_launches(program, alone=alone)
-        if last is None:
-            return run
-        key = program, use_store
-        ask = partial(self._tiers.background.ask, key, partial(self._make, key, alone), must=True)
-        return counting(run, LaunchNumbers(last, ask))
-
-    def _worth_launches(self, program: Program, *, alone: bool) -> int | None:
+    def worth_launches(self, program: Program, *, alone: bool) -> int | None:
         """After how many launches fused kernels are worth their compilation; None for never."""
-        if self._on_gpu:
-            return AGAIN if self._runs(program) else None
+        ...
+
+    def best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
+        """The schedule of a chain that the cost model ranks first, and its seconds."""
+        ...
+
+    def seconds_apart(self, problem: Problem) -> float:
+        """What a step is expected to take as a kernel of its own."""
+        ...
+
+    def loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+        """Compiles; returns what loads the program."""
+        ...
+
+
+class OnProcessor:
+    """Fusion on processors: calls of small steps, and runs by rows that save a part of the time."""
+
+    most, joins_all = _MOST_JOINED, True
+
+    def __init__(self, tiers: Tiers) -> None:
+        self._tiers = tiers
+
+    def runs(self, program: Program) -> dict[int, FusedStep]:
+        """The runs that share rows."""
+        return fused_runs(program)
+
+    def worth_launches(self, program: Program, *, alone: bool) -> int | None:
+        """So many that they take a tenth of a second; None where rows save too little."""
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
         if not alone:
             seconds += sum(self._least_seconds(step.md_hom) for step in program.steps)
-            if self._most_saved(program) < WORTH_ROWS * seconds or not self._runs(program):
+            if self._most_saved(program) < WORTH_ROWS * seconds or not self.runs(program):
                 return None
         return math.ceil(WORTH_OFTEN / seconds)
 
-    def _runs(self, program: Program) -> dict[int, FusedStep]:
-        """The runs of steps that may have one kernel: by rows, or on GPUs as they are small."""
-        return fused_runs(program, self._may_be_one) if self._on_gpu else fused_runs(program)
+    def best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
+        """What ranks first, found in the compiler's process."""
+        from mdtensor.lower.search.chain_candidates import best_on_rows
 
-    def _may_be_one(self, steps: Sequence[Step], own: Sequence[int]) -> bool:
-        from mdtensor.lower.search.gpu_chain_candidates import is_small, may_be_on_rows
+        return self._tiers.apart.call(best_on_rows, chain, self._tiers.target)
 
-        problems = [self._problem_of(step.md_hom) for step in steps]
-        if not all(map(may_be_on_rows, problems)):
-            return False
-        return bool(rows_within(steps, own)) or all(map(is_small, problems))
+    def seconds_apart(self, problem: Problem) -> float:
+        """What the best candidate is expected to take."""
+        return ranking_in(self._tiers.apart, problem)[0][0]
 
-    def _known(self, program: Program, *, use_store: bool) -> Fusion | None:
-        made = self.made.get((program, use_store))
-        if made is None or made.winners != self._winners(program, use_store=use_store):
-            return None
-        return made
-
-    def _winners(self, program: Program, *, use_store: bool) -> tuple[Schedule | None, ...]:
-        if not use_store:
-            return (None,) * len(program.steps)
-        return tuple([self._winner(self._problem_of(step.md_hom)) for step in program.steps])
-
-    def _make(self, key: tuple[Program, bool], alone: bool) -> None:
-        program, use_store = key
-        winners = self._winners(program, use_store=use_store)
-        found: dict[int, tuple[FusedStep, Fused]] = {}
-        if alone and not self._on_gpu:
-            with contextlib.suppress(CompileError, LoweringError):
-                found[0] = FusedStep.of(program), self._compiled(program, winners)
-        for number, run in self._runs(program).items() if not found else ():
-            with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
-                fused = self._by_rows(run.program)
-                if fused is not None:
-                    found[number] = run, fused
-        steps, temporaries = with_runs(program, {n: run for n, (run, _) in found.items()})
-        kernels = {run.program: fused for run, fused in found.values()}
-        self.made[key] = Fusion(winners, steps, temporaries, kernels)
-        if found:
-            self._tiers.tell()
+    def loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+        """Compiles, and loads at once."""
+        program = self._tiers.apart.compile(source)
+        return lambda: program
 
     def _most_saved(self, program: Program) -> float:
         """What blocks of rows save at most: launches, moving what lies between, reading again."""
@@ -198,16 +167,101 @@ class Joined:
         moved = sum(buffer.spec.nbytes for buffer in md_hom.outputs)
         return max(md_hom.points / (target.rate * target.cores), moved / target.bandwidth)
 
+
+class Joined:
+    """The fused kernels of programs on one device.
+
+    `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
+    `made` has what became of programs, by whether winners in the store count.
+    """
+
+    def __init__(
+        self,
+        tiers: Tiers,
+        problem_of: Callable[[MDHom], Problem],
+        winner: Callable[[Problem], Schedule | None],
+    ) -> None:
+        self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
+        self.kind: Kind = OnProcessor(tiers)
+        if tiers.target.kind == "gpu":
+            from mdtensor.api.engine.fused_on_gpu import OnGpu
+
+            self.kind = OnGpu(tiers, problem_of)
+        self.made: dict[tuple[Program, bool], Fusion] = {}
+
+    def fused(self, program: Program, *, use_store: bool) -> Fusion | None:
+        """What became of a program, if some of its steps have one kernel."""
+        made = self._known(program, use_store=use_store)
+        if made is None or not made.kernels:
+            return None
+        try:
+            tuple(kernel.program for kernel in made.kernels.values())  # which loads them
+        except CompileError:  # kept by another driver of the same name and number
+            self.made[program, use_store] = Fusion(
+                made.winners, program.steps, program.temporaries, {}
+            )
+            return None
+        return made
+
+    def counted(
+        self, program: Program, run: Callable[..., None], *, use_store: bool, alone: bool
+    ) -> Callable[..., None]:
+        """Runs a program step by step, and asks for fused kernels once that took long.
+
+        Where the calling thread does not do it `alone`, there are such only by rows.
+        """
+        if self._known(program, use_store=use_store) is not None:
+            return run
+        if len(self.made) >= self.kind.most:
+            return run
+        last = self.kind.worth_launches(program, alone=alone)
+        if last is None:
+            return run
+        key = program, use_store
+        ask = partial(self._tiers.background.ask, key, partial(self._make, key, alone), must=True)
+        return counting(run, LaunchNumbers(last, ask))
+
+    def _known(self, program: Program, *, use_store: bool) -> Fusion | None:
+        made = self.made.get((program, use_store))
+        if made is None or made.winners != self._winners(program, use_store=use_store):
+            return None
+        return made
+
+    def _winners(self, program: Program, *, use_store: bool) -> tuple[Schedule | None, ...]:
+        if not use_store:
+            return (None,) * len(program.steps)
+        return tuple([self._winner(self._problem_of(step.md_hom)) for step in program.steps])
+
+    def _make(self, key: tuple[Program, bool], alone: bool) -> None:
+        program, use_store = key
+        winners = self._winners(program, use_store=use_store)
+        found: dict[int, tuple[FusedStep, Fused]] = {}
+        if alone and self.kind.joins_all:
+            with contextlib.suppress(CompileError, LoweringError):
+                found[0] = FusedStep.of(program), self._compiled(program, winners)
+        for number, run in self.kind.runs(program).items() if not found else ():
+            with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
+                fused = self._by_rows(run.program)
+                if fused is not None:
+                    found[number] = run, fused
+        steps, temporaries = with_runs(program, {n: run for n, (run, _) in found.items()})
+        kernels = {run.program: fused for run, fused in found.values()}
+        self.made[key] = Fusion(winners, steps, temporaries, kernels)
+        if found:
+            self._tiers.tell()
+
     def _by_rows(self, program: Program) -> Fused | None:
         """The kernel of a program block of rows by block of rows, where that is faster."""
         from mdtensor.kernels.chain_program import chain_program_of
         from mdtensor.lower.search.chain_candidates import row_chain
 
-        found = self._best_on_rows(row_chain(program.steps, program.between))
+        found = self.kind.best_on_rows(row_chain(program.steps, program.between))
         if found is None:
             return None
         seconds, made, schedule = found
-        apart = sum(self._seconds_apart(self._problem_of(step.md_hom)) for step in program.steps)
+        apart = sum(
+            self.kind.seconds_apart(self._problem_of(step.md_hom)) for step in program.steps
+        )
         if not is_worth_joining(seconds, apart):
             return None
         source = chain_program_of(
@@ -221,33 +275,7 @@ class Joined:
         )
         scheduled = zip(made.steps, schedule.steps, strict=True)
         steps = [(problem, how) for (problem, _), how in scheduled]
-        return Fused(self._loading(source), steps, schedule)
-
-    def _best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
-        """The schedule of a chain on rows that the cost model ranks first, and its seconds."""
-        if self._on_gpu:
-            from mdtensor.lower.search.gpu_chain_candidates import best_on_gpu_rows
-
-            return best_on_gpu_rows(chain, self._tiers.target)
-        from mdtensor.lower.search.chain_candidates import best_on_rows
-
-        return self._tiers.apart.call(best_on_rows, chain, self._tiers.target)
-
-    def _seconds_apart(self, problem: Problem) -> float:
-        """What a step is expected to take as a kernel of its own."""
-        if not self._on_gpu:
-            return ranking_in(self._tiers.apart, problem)[0][0]
-        from mdtensor.lower.search.gpu_chain_candidates import least_apart
-
-        return least_apart(problem, self._tiers.target)
-
-    def _loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
-        """Compiles; returns what loads it: on GPUs that is done by calls (see `gpu_tier`)."""
-        if self._on_gpu:
-            compiled = self._tiers.device.compiled(source)
-            return lambda: self._tiers.device.load(compiled)
-        program = self._tiers.apart.compile(source)
-        return lambda: program
+        return Fused(self.kind.loading(source), steps, schedule)
 
     def _compiled(self, program: Program, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
@@ -266,7 +294,7 @@ class Joined:
             [problem_key(problem) for problem, _, _ in steps],
         )
         scheduled = [(problem, schedule) for problem, schedule, _ in steps]
-        return Fused(self._loading(source), scheduled)
+        return Fused(self.kind.loading(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
         return ranking_in(self._tiers.apart, problem)[0][1]

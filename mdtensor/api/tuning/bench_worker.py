@@ -19,11 +19,11 @@ from typing import Any
 
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import DIALECTS
-from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning.call_harness import CallArena
 from mdtensor.api.tuning.cpu_timer import LONG, Clock, HostClock, Run
 from mdtensor.api.tuning.harness import Arena, CudaArena
 from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.cuda.cuda_comparison import CudaComparison
 from mdtensor.backends.cuda.cuda_timer import CudaClock
 from mdtensor.backends.cuda.cupy_device import CupyDevice

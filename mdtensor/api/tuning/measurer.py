@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from mdtensor import cache_eviction
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.pickling import packed
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.paired_turns import Turns
 from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker.pickling import packed
 from mdtensor.autotune.worker.worker import Worker, WorkerError, WorkerTimeout
 from mdtensor.autotune.worker.worker_pool import Crew
 from mdtensor.backends.host.hardware import core_count

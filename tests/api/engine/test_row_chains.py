@@ -170,10 +170,10 @@ def test_chains_without_common_rows_stay_apart() -> None:
 
 def test_what_reads_large_arrays_again_is_worth_a_kernel_and_a_copy_is_not() -> None:
     """A softmax reads its rows three times; of a padded convolution the copy is the least."""
-    joined = registry.engine_for().joined
+    kind = registry.engine_for().joined.kind
     softmax = mdt.compile(mdt.softmax, mdt.spec((4000, 3000), "f4"))
-    assert joined._worth_launches(softmax.program, alone=False) is not None
+    assert kind.worth_launches(softmax.program, alone=False) is not None
     image, taps = mdt.spec((1, 56, 56, 64), "f4"), mdt.spec((64, 3, 3, 64), "f4")
     padded = mdt.compile(mdt.conv, image, taps, padding=1)
     assert len(padded.program.steps) > 1
-    assert joined._worth_launches(padded.program, alone=False) is None
+    assert kind.worth_launches(padded.program, alone=False) is None

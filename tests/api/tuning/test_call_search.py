@@ -14,7 +14,6 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.pickling import packed
 from mdtensor.api.engine.tuning_mode import Recorded
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.api.tuning import call_search, tune
@@ -22,6 +21,7 @@ from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker.pickling import packed
 from mdtensor.autotune.worker.worker import WorkerError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.pickling import packed
 from mdtensor.api.tuning import measurer as measurers
 from mdtensor.api.tuning.bench_worker import Bench, Compilations
 from mdtensor.api.tuning.measurer import Measurer, TooLateError
 from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.worker.pickling import packed
 from mdtensor.autotune.worker.worker import WorkerCrashed
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.kernels.cuda import CUDA

@@ -16,7 +16,6 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.pickling import packed
 from mdtensor.api.tuning import schedule_search
 from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.api.tuning.favourites import favourites
@@ -24,6 +23,7 @@ from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker.pickling import packed
 from mdtensor.errors import TuningError
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.problem_key import problem_key

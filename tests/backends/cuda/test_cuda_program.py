@@ -491,6 +491,20 @@ def test_a_graph_keeps_what_captured_launches_have(device: Device, is_large: boo
     assert sorted(held) == sorted(captured)
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_a_program_that_was_captured_is_kept(device: Device, is_captured: bool) -> None:
+    """A graph runs its machine code at any time, whatever program serves the call by then."""
+    program = made(device, counting())
+    if is_captured:
+        device.driver.is_captured.append(7)
+        device.driver.stream = 7
+    program(Array(0x100), Array(0x200), Array(0x300))
+    seen = weakref.ref(program)
+    del program
+    gc.collect()
+    assert (seen() is not None) == is_captured
+
+
 def test_counters_of_a_captured_launch_are_zero_before_its_graph_runs(device: Device) -> None:
     device.driver.is_captured.append(7)
     program = made(device, counting())

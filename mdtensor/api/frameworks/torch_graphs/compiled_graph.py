@@ -18,7 +18,7 @@ from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls, plan
 from mdtensor.api.frameworks.torch_graphs.graph_trials import GraphTrials
 from mdtensor.api.frameworks.torch_graphs.node_facts import Node, name_of
 from mdtensor.api.frameworks.torch_graphs.planned_step import Buffers, PlannedStep
-from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory, of_device_alone
+from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory, timed_on_device
 
 Graph = Any
 
@@ -57,7 +57,7 @@ class CompiledGraph:
         graph = module.graph
         planned, self.refused = planned_calls(list(graph.nodes))
         if is_captured:
-            planned = [replace(each, memory=of_device_alone(each.memory)) for each in planned]
+            planned = [replace(each, memory=timed_on_device(each.memory)) for each in planned]
         self._count = 0
         self._trials, self._tried, self._is_torchs = GraphTrials(), -1, False
         self._by_torch = _as_it_is(module)
@@ -136,7 +136,7 @@ class CompiledGraph:
         on_device = [s.planned.memory for s in self.steps if not s.planned.memory.has_buffers]
         self.memory = on_device[0] if on_device else HOST
         if self.memory.ahead is not None:
-            self.memory = of_device_alone(self.memory)  # a whole graph takes the host longer
+            self.memory = timed_on_device(self.memory)  # a whole graph takes the host longer
         numbers: Mapping[Any, int] = {} if on_device else _buffers_of(list(graph.nodes))
         for step in self.steps:
             step.buffer = numbers.get(step)

@@ -22,8 +22,8 @@ Capture = Callable[[Boxed, list[Any]], Boxed]
 
 
 @dataclass(slots=True)
-class Turns:
-    """Whether the last forward pass of a compiled function was a captured one."""
+class LastForward:
+    """The last forward pass of a compiled function: whether its CUDA graph ran."""
 
     is_captured: bool = False
 
@@ -34,8 +34,10 @@ class CapturedGraph:
     `capture` makes a function of a list of tensors captured as it runs with the first ones.
     """
 
-    def __init__(self, graph: CompiledGraph, turns: Turns, capture: Capture, kind: str) -> None:
-        self._graph, self._turns, self._capture = graph, turns, capture
+    def __init__(
+        self, graph: CompiledGraph, last: LastForward, capture: Capture, kind: str
+    ) -> None:
+        self._graph, self._last, self._capture = graph, last, capture
         self._is_backward = kind == "backward"
         self._captured: Boxed | None = None
         self._captures = 0
@@ -45,8 +47,8 @@ class CapturedGraph:
         """The results of the graph; what a captured one gives is there until the next call."""
         captured = self._found(inputs)
         if not self._is_backward:
-            self._turns.is_captured = captured is not None
-        elif not self._turns.is_captured:
+            self._last.is_captured = captured is not None
+        elif not self._last.is_captured:
             captured = None
         elif captured is None:
             _begin_backward(inputs)

@@ -76,7 +76,7 @@ class StepMemory:
 HOST = StepMemory()
 
 
-def of_device_alone(memory: StepMemory) -> StepMemory:
+def timed_on_device(memory: StepMemory) -> StepMemory:
     """The same memory, where the device's time counts and not the host's.
 
     The device does nothing for twice as long as the host took for the last call, but not for long:

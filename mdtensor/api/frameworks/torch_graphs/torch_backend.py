@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mdtensor.api.frameworks.torch_graphs.compiled_graph import CompiledGraph
-from mdtensor.api.frameworks.torch_graphs.graph_capture import CapturedGraph, Turns, capturing
+from mdtensor.api.frameworks.torch_graphs.graph_capture import CapturedGraph, LastForward, capturing
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
 from mdtensor.errors import ArgumentError
 
@@ -24,7 +24,7 @@ def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> C
     share_threads_of_torch()
     common = importlib.import_module("torch._dynamo.backends.common")
     boxed = importlib.import_module("functorch.compile").make_boxed_func
-    turns = Turns()
+    last = LastForward()
 
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_graph(module: Any, given: Sequence[Any]) -> Any:
@@ -33,7 +33,7 @@ def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> C
             if captures and is_on_gpu:
                 capture = capturing(module, kind, len(inputs), given)
             made = CompiledGraph(module, kind, is_captured=capture is not None)
-            return boxed(made) if capture is None else CapturedGraph(made, turns, capture, kind)
+            return boxed(made) if capture is None else CapturedGraph(made, last, capture, kind)
 
         return compile_graph
 

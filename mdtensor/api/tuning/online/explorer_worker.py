@@ -20,7 +20,6 @@ from typing import Any
 from mdtensor.api.engine.compiler_process import make_room_for_others
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
-from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning.harness import Arena
 from mdtensor.api.tuning.schedule_search import Candidates, first_candidates, searched_space
 from mdtensor.api.tuning.search_options import SearchOptions
@@ -30,6 +29,7 @@ from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search.abort_conditions import evaluations, speedup
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.problem import Problem

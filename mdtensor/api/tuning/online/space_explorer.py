@@ -13,9 +13,9 @@ from typing import Any
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import may_start
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning.online.call_trial import Candidate
 from mdtensor.api.tuning.online.time_account import Done
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.autotune.worker.worker import Worker
 from mdtensor.errors import CompileError, TuningError
 from mdtensor.lower.problem.problem import Problem

@@ -13,10 +13,10 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.pickling import packed, unpacked
 from mdtensor.api.tuning.harness import Arena
 from mdtensor.api.tuning.online import explorer_worker
 from mdtensor.api.tuning.online.explorer_worker import explore, open_explorer
+from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
