@@ -64,7 +64,7 @@ def test_import_loads_no_device_library() -> None:
 
 
 # Who reads pickles: what a process and its own children say to each other, and Dask's workers.
-PICKLES = {"api/engine/pickling.py", "api/dask/dask_graph.py"}
+PICKLES = {"autotune/worker/pickling.py", "api/dask/dask_graph.py"}
 SAY_CODE = r"^\s*(?:import|from) (?:pickle|marshal|shelve|dill|cloudpickle|joblib)\b"
 
 
