@@ -21,7 +21,7 @@ from bench.workloads import Contraction
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.tuning.cpu_timer import HostClock
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.autotune.space.space import Space
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
@@ -52,7 +52,7 @@ def drawn(problem: Problem, engine: Engine, rng: Random) -> list[Schedule]:
 
 def timed(problem: Problem, engine: Engine, schedules: Sequence[Schedule]) -> dict[Schedule, float]:
     """The lesser of two times of each schedule that compiles and is right."""
-    arena, times = Arena(problem), dict[Schedule, float]()
+    arena, times = TrialBuffers(problem), dict[Schedule, float]()
     for schedule in (*schedules, *reversed(schedules)):
         try:
             program = engine.specialised(problem, schedule, "trial", 0.0).program

@@ -24,14 +24,14 @@ import mdtensor as mdt
 from bench.machine import commit, now, processor, tell
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.winner_index import SeenWinners
+from mdtensor.api.engine.winner_index import WinnerIndex
 from mdtensor.api.tuning.first_schedules import near_winners
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.api.tuning.schedule_search import searched
 from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.autotune.deadline import Deadline
-from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.progress import ProgressLine
 from mdtensor.autotune.search.abort_conditions import evaluations
 from mdtensor.autotune.store.store import Store
 from mdtensor.lower.problem.generic_problem import GENERALISE
@@ -110,7 +110,7 @@ class Shapes:
         engine = Engine(self.device, lambda: store)
         problem, deadline = engine.problem_of(md_hom), Deadline(SECONDS)
         options = SearchOptions(abort=evaluations(trials))
-        progress = Progress(budget_s=SECONDS, title="", quiet=True)
+        progress = ProgressLine(budget_s=SECONDS, title="", quiet=True)
         with progress, Measurer(engine, registry.device_name("numpy"), SECONDS) as measurer:
             searched(engine, problem, deadline, progress, measurer, options)
         engine.settle()
@@ -138,7 +138,7 @@ class Shapes:
         problem, target = engine.problem_of(md_hom), engine.target
         expected, favourite = ranked(problem, target, most=1)[0]
         form = key_form(GENERALISE(problem)[0])
-        seen = SeenWinners(lambda: self.known, engine.environment)
+        seen = WinnerIndex(lambda: self.known, engine.environment)
         taken = seen.near(form, problem, favourite, expected, target)
         schedules = {"favourite": favourite, "taken": taken or favourite}
         for number, schedule in enumerate(near_winners(engine, problem), 1):
@@ -153,7 +153,7 @@ def by_turns(
     engine: Engine, problem: Problem, schedules: Iterable[Schedule]
 ) -> dict[Schedule, float]:
     """Seconds of the processor by schedules that take turns, the least of each."""
-    arena, runs = Arena(problem), dict[Schedule, Callable[[], None]]()
+    arena, runs = TrialBuffers(problem), dict[Schedule, Callable[[], None]]()
     for schedule in dict.fromkeys(schedules):
         program = engine.specialised(problem, schedule, "trial", 0.0).program
         runs[schedule] = arena.run_of(program)

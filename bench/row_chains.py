@@ -56,7 +56,7 @@ def measured(*, apart: bool) -> dict[str, float]:
     from mdtensor.api.engine import fused_calls, registry
 
     if apart:
-        fused_calls.Joined._by_rows = lambda *_: None  # pyright: ignore
+        fused_calls.FusedPrograms._by_rows = lambda *_: None  # pyright: ignore
     every = calls()
     for seconds in (OFTEN_S, AGAIN_S):
         for call in every.values():

@@ -14,7 +14,7 @@ from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.api.tuning.schedule_search import searched
 from mdtensor.autotune.paired_turns import Turns
-from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.progress import ProgressLine
 from mdtensor.autotune.search import search as search_module
 from mdtensor.autotune.trial import Trial
 from mdtensor.lower.problem.problem_key import problem_key
@@ -92,7 +92,7 @@ def watched_search(
     for md_hom in md_homs:
         problem, share = engine.problem_of(md_hom), seconds / len(md_homs)
         with Watched(engine, device, share) as measurer:
-            with Progress(budget_s=share, quiet=True) as progress, waits_noted(measurer.spent):
+            with ProgressLine(budget_s=share, quiet=True) as progress, waits_noted(measurer.spent):
                 outcome, best = searched(engine, problem, share, progress, measurer)
             elapsed = time.monotonic() - measurer.began
             trials, spent = measurer.trials, measurer.spent

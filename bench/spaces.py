@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.lower.schedule.parameter import Parameter as ParameterOfSchedules
+from mdtensor.lower.schedule.parameter import SpaceParameter as ParameterOfSchedules
 from mdtensor.lower.search.schedule_space import parameters_of
 from mdtensor.tuner import Parameter, Space, divides
 

@@ -44,7 +44,7 @@ def scoped(
         del context, setting, settings  # which the traceback of an error would keep
 
 
-class Block(Generic[Value]):
+class ContextSetting(Generic[Value]):
     """A `with` block that its context is in, for as long as this object is there.
 
     Whoever enters it holds it in a variable of its own and drops that at the end, so that an
@@ -58,16 +58,16 @@ class Block(Generic[Value]):
         self.held = held
 
 
-class Blocks(Generic[Value]):
+class ContextSettings(Generic[Value]):
     """The blocks of one kind that contexts are in; one may end in another context."""
 
     def __init__(self, name: str) -> None:
-        self._entered: ContextVar[tuple[weakref.ref[Block[Value]], ...]]
+        self._entered: ContextVar[tuple[weakref.ref[ContextSetting[Value]], ...]]
         self._entered = ContextVar(name, default=())
 
-    def enter(self, value: Value, held: object = None) -> Block[Value]:
+    def enter(self, value: Value, held: object = None) -> ContextSetting[Value]:
         """A block of this context with a value; `held` is kept for as long as it is there."""
-        made = Block(value, held)
+        made = ContextSetting(value, held)
         alive = [each for each in self._entered.get() if each() is not None]
         self._entered.set((*alive, weakref.ref(made)))
         return made

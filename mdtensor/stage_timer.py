@@ -11,7 +11,7 @@ from mdtensor.scoped import Given, Result, scoped
 STAGES = ("open", "translate", "choose", "lower", "render", "compile", "run")
 
 
-class Recorder(Protocol):
+class StageRecorder(Protocol):
     """What is told of the stages of a call, and of the kernels that serve it."""
 
     def begin(self, stage: str) -> None:
@@ -26,12 +26,12 @@ class Recorder(Protocol):
         """A kernel was chosen for the call."""
         ...
 
-    def beside(self) -> Recorder:
+    def beside(self) -> StageRecorder:
         """The recorder of work that the call asks of another thread."""
         ...
 
 
-recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+recorder: ContextVar[StageRecorder | None] = ContextVar("recorder", default=None)
 
 
 class stage:  # noqa: N801
@@ -59,7 +59,7 @@ def ran(kernel: object) -> None:
 
 
 def beside(
-    of: Recorder | None,
+    of: StageRecorder | None,
     function: Callable[Given, Result],
     /,
     *args: Given.args,
@@ -69,7 +69,7 @@ def beside(
     return scoped([(recorder, of)], function, *args, **options)
 
 
-def asked_for() -> Recorder | None:
+def asked_for() -> StageRecorder | None:
     """The recorder for work that this call asks of another thread; None without a trace."""
     told = recorder.get()
     return None if told is None else told.beside()

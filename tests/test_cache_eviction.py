@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mdtensor import cache_eviction, errors
-from mdtensor.backends.host.binary_cache import Files, folder_of_kept
-from mdtensor.backends.host.crash_journal import Attempts
+from mdtensor.backends.host.binary_cache import BlobStore, folder_of_kept
+from mdtensor.backends.host.crash_journal import CrashJournal
 from mdtensor.errors import CompilerFailedError, StoreWarning
 
 DAY = 86_400
@@ -56,7 +56,7 @@ def test_files_that_were_not_used_for_longest_go_by_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "200K")
-    files = Files(folder_of_kept("tuned"))
+    files = BlobStore(folder_of_kept("tuned"))
     for number in range(100):
         files.put(str(number), bytes(5000))
         age(files._path(str(number)), 200 - number)
@@ -69,12 +69,12 @@ def test_files_that_were_not_used_for_longest_go_by_themselves(
 
 def test_nothing_is_kept_without_room(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "0")
-    Files(folder_of_kept("tuned")).put("key", b"content")
+    BlobStore(folder_of_kept("tuned")).put("key", b"content")
     assert list(cache.iterdir()) == []
 
 
 def test_marks_of_processes_that_ended_have_an_end(cache: Path) -> None:
-    attempts = Attempts(folder_of_kept())
+    attempts = CrashJournal(folder_of_kept())
     for number in range(400):
         with pytest.raises(KeyboardInterrupt), attempts.begun(str(number)):
             raise KeyboardInterrupt
@@ -96,14 +96,14 @@ def test_what_earlier_versions_kept_goes(cache: Path) -> None:
         (cache / "programs" / name / "file").write_bytes(b"cos\nsystem\n(S'touch marker'\ntR.")
     cache.chmod(0o755)  # as they made it
     (cache / "programs").chmod(0o755)
-    Files(folder_of_kept("tuned")).put("key", b"content")
+    BlobStore(folder_of_kept("tuned")).put("key", b"content")
     assert [path.name for path in (cache / "programs").iterdir()] == ["tuned"]
 
 
 def test_drafts_and_stores_that_were_set_aside_go(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = Files(folder_of_kept("tuned"))
+    files = BlobStore(folder_of_kept("tuned"))
     files.put("key", bytes(1000))
     for name, days in ((".draft", 2), (".new", 0)):
         (files.folder / name).write_bytes(bytes(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -105,6 +106,14 @@ def test_rooms_have_few_modules() -> None:
 
 def test_no_name_of_a_module_is_there_twice() -> None:
     counts = Counter(path.stem for path in SOURCES if path.name != "__init__.py")
+    assert counts
+    assert not {name for name, count in counts.items() if count > 1}
+
+
+def test_no_name_of_a_public_class_is_there_twice() -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    counts = Counter(node.name for node in classes if not node.name.startswith("_"))
     assert counts
     assert not {name for name, count in counts.items() if count > 1}
 

@@ -16,7 +16,7 @@ import pytest
 import mdtensor as mdt
 from mdtensor import scoped
 from mdtensor.api.arrays import invalidation
-from mdtensor.scoped import Blocks
+from mdtensor.scoped import ContextSettings
 from tests.interrupts import comes_at, interrupt
 
 PACKAGE = Path(mdt.__file__).parent
@@ -31,7 +31,7 @@ def test_what_raises_is_still_taken_back() -> None:
 
 
 def test_blocks_end_in_any_order_and_where_they_are_dropped() -> None:
-    blocks = Blocks[str]("blocks")
+    blocks = ContextSettings[str]("blocks")
     outer, inner = blocks.enter("outer"), blocks.enter("inner")
     assert blocks.values == ["outer", "inner"]
     del outer

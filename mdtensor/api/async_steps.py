@@ -34,7 +34,7 @@ class Begins(Protocol[Of_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class StepLaunch:
     """What runs a step on arrays; `finish` waits for it, None where it returns when all is done."""
 
     run: Callable[..., None]
@@ -52,14 +52,14 @@ class Launch:
         return tuple([slots[n] for n in self.slots])
 
 
-def launched(steps: Sequence[S], begun: Begins[S]) -> tuple[Launch, ...]:
+def launched(steps: Sequence[S], begun: Begins[S]) -> tuple[StepLaunch, ...]:
     """The launches of steps on the arrays of their slots, in order.
 
     What threads of the device do is begun before what the calling thread does, where it may be.
     """
     launches = [_launch_of(step, begun(step)) for step in steps]
     flying: list[S] = []
-    ordered: list[Launch] = []
+    ordered: list[StepLaunch] = []
     for step, alone in _begun_first(steps, launches):
         launch = alone
         if alone.finish is None and not all(are_apart(step, other) for other in flying):
@@ -73,12 +73,12 @@ def launched(steps: Sequence[S], begun: Begins[S]) -> tuple[Launch, ...]:
     return tuple(ordered)
 
 
-def _launch_of(step: Step | FusedStep, begun: Begun) -> Launch:
-    return Launch(*begun, (*step.operands, *step.results))
+def _launch_of(step: Step | FusedStep, begun: Begun) -> StepLaunch:
+    return StepLaunch(*begun, (*step.operands, *step.results))
 
 
-def _begun_first(steps: Sequence[S], launches: Sequence[Launch]) -> list[tuple[S, Launch]]:
-    ordered: list[tuple[S, Launch]] = []
+def _begun_first(steps: Sequence[S], launches: Sequence[StepLaunch]) -> list[tuple[S, StepLaunch]]:
+    ordered: list[tuple[S, StepLaunch]] = []
     for step, launch in zip(steps, launches, strict=True):
         place = len(ordered)
         while place and launch.finish is not None:
@@ -90,7 +90,7 @@ def _begun_first(steps: Sequence[S], launches: Sequence[Launch]) -> list[tuple[S
     return ordered
 
 
-def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:
+def run_all(launches: Sequence[StepLaunch], slots: Sequence[Any]) -> None:
     """Runs launches on the arrays of all slots, and returns when all results are written.
 
     Nothing is in flight any more either when one of them raises.

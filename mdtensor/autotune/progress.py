@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LEAST_TITLE = 12  # letters: of fewer nobody can tell what they are of
 
 
-class Progress:
+class ProgressLine:
     """Shows the best so far, counts and time left; give it to a search as `on_trial`.
 
     In a terminal one line is kept up to date (by rich, imported only then), whose title, the last

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 Array = Any  # an array of the backend: numpy.ndarray, cupy.ndarray, …
 
 
-class Program(Protocol):
+class CompiledProgram(Protocol):
     """A compiled program, ready to be launched any number of times by any thread."""
 
     def __call__(self, *arrays: Array) -> None:
         """Runs the kernels on input and output arrays and waits for them where NumPy would."""
         ...
 
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
         """The same program for other run-time sizes, without compiling again."""
         ...
 
@@ -47,7 +47,7 @@ class Compiler(Protocol):
         ...
 
 
-class Device(Protocol):
+class ComputeDevice(Protocol):
     """A device: its facts, its compiler, its arrays.
 
     `faults` are the errors after which it may be lost to the process. One that `hurries` compiles
@@ -85,7 +85,7 @@ class Device(Protocol):
         """Compiles a program, for `load`; CompileError where it is refused."""
         ...
 
-    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> Program:
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> CompiledProgram:
         """The program that a compiler made, in this process or another; CompileError if refused."""
         ...
 
@@ -97,7 +97,7 @@ class Device(Protocol):
         """Whether this process can no longer use the device."""
         ...
 
-    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
         """Compiles a program, bound to run-time sizes; CompileError where the source is refused."""
         ...
 

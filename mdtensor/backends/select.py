@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mdtensor.backends.protocol import Compiler, Device
+from mdtensor.backends.protocol import Compiler, ComputeDevice
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import NoDeviceError
 
@@ -18,7 +18,7 @@ _AS_TORCH_SAYS = re.compile(r"^cuda:(\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UsableDevice:
     """A device that could be used: its name, the kind of arrays it takes, and how to open it.
 
     `by` is what its kernels are compiled by: "llvm", "opencl" or "cuda".
@@ -26,7 +26,7 @@ class Found:
 
     name: str
     arrays: str
-    open: Callable[[], Device]
+    open: Callable[[], ComputeDevice]
     by: str = ""
 
     def is_called(self, name: str) -> bool:
@@ -44,7 +44,7 @@ def is_called(name: str, by: str, said: str) -> bool:
     return said == by or said in name.lower()
 
 
-def found_devices() -> list[Found]:
+def found_devices() -> list[UsableDevice]:
     """Every device of this machine, those that are chosen first at the front.
 
     Raises NoDeviceError where there is none; its hint says what to install.
@@ -55,7 +55,7 @@ def found_devices() -> list[Found]:
     return found
 
 
-def _search() -> tuple[list[Found], list[str]]:
+def _search() -> tuple[list[UsableDevice], list[str]]:
     """The devices, and why a library found none."""
     reasons: list[str] = []
     found = _llvm_devices()
@@ -87,7 +87,7 @@ def _hint_for_numpy() -> str:
 
 
 def _not_called(
-    wanted: str | None, arrays: str, found: Sequence[Found], reasons: Sequence[str]
+    wanted: str | None, arrays: str, found: Sequence[UsableDevice], reasons: Sequence[str]
 ) -> NoDeviceError:
     """The error where devices were found, but none for these arrays by that name."""
     available = [device.name for device in found if device.arrays == arrays]
@@ -118,35 +118,36 @@ def _not_called(
     )
 
 
-def _opencl_devices() -> list[Found]:
+def _opencl_devices() -> list[UsableDevice]:
     from mdtensor.backends.opencl import opencl_device
 
-    def opener(device: Any) -> Callable[[], Device]:
+    def opener(device: Any) -> Callable[[], ComputeDevice]:
         return lambda: opencl_device.open_device(device)
 
     return [
-        Found(label, "numpy", opener(device), "opencl") for label, device in opencl_device.devices()
+        UsableDevice(label, "numpy", opener(device), "opencl")
+        for label, device in opencl_device.devices()
     ]
 
 
-def _llvm_devices() -> list[Found]:
+def _llvm_devices() -> list[UsableDevice]:
     from mdtensor.backends.llvm import presence
 
-    def opened() -> Device:
+    def opened() -> ComputeDevice:
         from mdtensor.backends.llvm.llvm_device import open_device
 
         return open_device()
 
-    return [Found(label, "numpy", opened, "llvm") for label in presence.devices()]
+    return [UsableDevice(label, "numpy", opened, "llvm") for label in presence.devices()]
 
 
-def _cuda_devices() -> list[Found]:
+def _cuda_devices() -> list[UsableDevice]:
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         return []
     from mdtensor.backends.cuda import cupy_device
 
     return [
-        Found(label, "cupy", lambda number=number: cupy_device.open_device(number), "cuda")
+        UsableDevice(label, "cupy", lambda number=number: cupy_device.open_device(number), "cuda")
         for number, label in cupy_device.devices()
     ]
 
@@ -157,7 +158,7 @@ def is_llvm_default() -> bool:
     return any(device.is_called(wanted) for device in _llvm_devices())
 
 
-def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
+def open_device(name: str | None = None, arrays: str = "numpy") -> ComputeDevice:
     """The device whose name contains `name` (by default that of `MDTENSOR_DEVICE`).
 
     Without a name: the first that takes the given kind of arrays. Raises NoDeviceError where no

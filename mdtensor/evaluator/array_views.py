@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from mdtensor.dataclass import dataclass
 from mdtensor.translate.md_hom import Dim
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 Range = tuple[int, int]
 
@@ -43,7 +43,7 @@ class ArrayView:
         return as_strided(array, self.extents, along)
 
 
-def array_view(access: Access, dims: Sequence[Dim]) -> ArrayView:
+def array_view(access: BufferAccess, dims: Sequence[Dim]) -> ArrayView:
     """The view that an access of affine indices takes while these dims run."""
     steps: dict[str, list[tuple[int, int]]] = {dim.name: [] for dim in dims}
     affine = [cast("AffineIndex", index) for index in access.index]
@@ -71,7 +71,7 @@ def cut(view: np.ndarray, ranges: Sequence[Range]) -> np.ndarray:
 
 def gathered(
     array: np.ndarray,
-    access: Access,
+    access: BufferAccess,
     indices: Mapping[str, np.ndarray],
     values: Any,
 ) -> np.ndarray:

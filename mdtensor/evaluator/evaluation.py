@@ -41,7 +41,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operations import OPERATIONS
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.trees import evaluated
-from mdtensor.translate.views import Access
+from mdtensor.translate.views import BufferAccess
 
 # Bytes of the arrays that a part is computed by: as many as fit in a core's cache. Freed arrays of
 # twice as much go back to the system, and come again page by page. And elements of a window's copy,
@@ -59,7 +59,7 @@ Values = list[np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
+class AxisCombination:
     """How values are combined along neighbouring axes: by ufuncs, one for each, or an operator."""
 
     axes: tuple[int, ...]
@@ -385,7 +385,7 @@ def _stays(dim: Dim) -> bool:
     return not isinstance(dim.combine, Pointwise)
 
 
-def _views(accesses: Sequence[Access], dims: Sequence[Dim]) -> tuple[ArrayView | None, ...]:
+def _views(accesses: Sequence[BufferAccess], dims: Sequence[Dim]) -> tuple[ArrayView | None, ...]:
     """The views of accesses; None for those that compute an index."""
     return tuple([array_view(each, dims) if each.is_affine else None for each in accesses])
 
@@ -394,9 +394,9 @@ def _valued(elements: Values, indices: Mapping[str, np.ndarray]) -> Callable[[Ex
     return lambda expr: evaluated([expr], elements, indices, types=held)[0]
 
 
-def _combinations(dims: Sequence[Dim]) -> tuple[Combination, ...]:
+def _combinations(dims: Sequence[Dim]) -> tuple[AxisCombination, ...]:
     """What combines values, from the innermost dim on; neighbours of one operator at once."""
-    found: list[Combination] = []
+    found: list[AxisCombination] = []
     along = [
         pair for pair in reversed([*enumerate(dims)]) if not isinstance(pair[1].combine, Concat)
     ]
@@ -405,7 +405,7 @@ def _combinations(dims: Sequence[Dim]) -> tuple[Combination, ...]:
         axes = tuple([axis for axis, _ in pairs])
         ufuncs, stays = ufuncs_of(combine.op), not isinstance(combine, Pointwise)
         each = [axes] if ufuncs and not stays else [(axis,) for axis in axes]
-        found += [Combination(group, combine.op, ufuncs, stays) for group in each]
+        found += [AxisCombination(group, combine.op, ufuncs, stays) for group in each]
     return tuple(found)
 
 

@@ -3,15 +3,15 @@
 The page docs/host.md shows it.
 """
 
-from mdtensor.host.buffers import Access, Buffer, Part, buffer, empty, read, read_write, write
+from mdtensor.host.buffers import Access, DeviceBuffer, Part, buffer, empty, read, read_write, write
 from mdtensor.host.host_devices import Device, device, devices
 from mdtensor.host.host_kernels import Kernel, Launch, kernel
 from mdtensor.host.profiling import Profile, Span, profile
 
 __all__ = [
     "Access",
-    "Buffer",
     "Device",
+    "DeviceBuffer",
     "Kernel",
     "Launch",
     "Part",

@@ -6,7 +6,7 @@ import bisect
 from dataclasses import field
 
 from mdtensor.dataclass import dataclass
-from mdtensor.host.host_devices import Command, Device
+from mdtensor.host.host_devices import Device, DeviceCommand
 
 HOST = None  # the place of what lies in the host's memory
 Place = Device | None
@@ -26,11 +26,15 @@ class Range:
 
     begin: int
     end: int
-    newest: dict[Place, Command | None] = field(default_factory=dict[Place, "Command | None"])
-    used: dict[Place, list[Command]] = field(default_factory=dict[Place, "list[Command]"])
+    newest: dict[Place, DeviceCommand | None] = field(
+        default_factory=dict[Place, "DeviceCommand | None"]
+    )
+    used: dict[Place, list[DeviceCommand]] = field(
+        default_factory=dict[Place, "list[DeviceCommand]"]
+    )
     is_lent: bool = False
 
-    def use(self, place: Place, command: Command) -> None:
+    def use(self, place: Place, command: DeviceCommand) -> None:
         """Notes a command that reads the elements at a place."""
         users = self.used.setdefault(place, [])
         # Where most of many are not done, they are asked again when there are twice as many.
@@ -38,12 +42,12 @@ class Range:
             users[:] = [user for user in users if not user.is_done()]
         users.append(command)
 
-    def write(self, place: Place, command: Command | None) -> None:
+    def write(self, place: Place, command: DeviceCommand | None) -> None:
         """Makes one place the only one with the newest elements, after a command."""
         self.newest = {place: command}
         self.used[place] = [] if command is None else [command]
 
-    def before_write(self, place: Place) -> list[Command]:
+    def before_write(self, place: Place) -> list[DeviceCommand]:
         """The commands that must be done before elements at a place change."""
         brought = self.newest.get(place)
         return [*self.used.get(place, ()), *([] if brought is None else [brought])]
@@ -78,7 +82,7 @@ class BufferState:
         first, last = self._cut(begin), self._cut(end)
         return self.ranges[first:last]
 
-    def written(self, begin: int, end: int, place: Place, command: Command | None) -> None:
+    def written(self, begin: int, end: int, place: Place, command: DeviceCommand | None) -> None:
         """Notes that a command, which waited for all others there, writes all of these elements."""
         for each in self.within(begin, end):
             each.write(place, command)

@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError, shown
 from mdtensor.host.buffer_state import HOST, BufferState, Range
-from mdtensor.host.host_devices import LOCK, Command, Device
+from mdtensor.host.host_devices import LOCK, Device, DeviceCommand
 from mdtensor.host.profiling import noted
 from mdtensor.options import beginning, is_iterable, whole
 
@@ -22,7 +22,7 @@ MOST_AXES = 64  # that NumPy's arrays have
 class Part:
     """Rows of a buffer, `x[a:b]`, which are read and written as the buffer is."""
 
-    def __init__(self, whole: Whole, begin: int, end: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, whole: BufferMemory, begin: int, end: int, shape: tuple[int, ...]) -> None:
         self.whole, self.begin, self.end, self.shape = whole, begin, end, shape
         self.dtype = whole.dtype
 
@@ -105,15 +105,15 @@ class Part:
         return f"<buffer {self.shape} of {self.dtype}>"
 
 
-class Buffer(Part):
+class DeviceBuffer(Part):
     """An array for kernels of the user's on any device; see `host.buffer`."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], array: Array | None) -> None:
         size = math.prod(shape)
-        super().__init__(Whole(size, dtype, array), 0, size, shape)
+        super().__init__(BufferMemory(size, dtype, array), 0, size, shape)
 
 
-class Whole:
+class BufferMemory:
     """The memory of a buffer in every place, and what is where; under LOCK.
 
     A device has memory for the elements from the first to the last that it was given.
@@ -125,7 +125,7 @@ class Whole:
         self._memory: dict[Device, tuple[int, int, Any]] = {}  # first, behind the last, memory
         self._state = BufferState(size, is_filled=array is not None)
 
-    def lent(self, begin: int, end: int) -> tuple[Array, list[Command]]:
+    def lent(self, begin: int, end: int) -> tuple[Array, list[DeviceCommand]]:
         """A view of the host's memory, and the commands after which it has the newest elements."""
         after = self.bring(HOST, begin, end)
         for each in self._state.within(begin, end):
@@ -180,7 +180,7 @@ class Whole:
         size = self.dtype.itemsize
         return device.native.part(memory, (begin - first) * size, (end - begin) * size)
 
-    def bring(self, place: Device | None, begin: int, end: int) -> list[Command]:
+    def bring(self, place: Device | None, begin: int, end: int) -> list[DeviceCommand]:
         """Copies elements to where they are not; the commands after which all are there.
 
         Raises ArgumentError where elements were never written.
@@ -203,17 +203,17 @@ class Whole:
                 self._bring_to(place, each)
         return [command for each in found if (command := each.newest[place]) is not None]
 
-    def before_write(self, device: Device, begin: int, end: int) -> list[Command]:
+    def before_write(self, device: Device, begin: int, end: int) -> list[DeviceCommand]:
         """The commands that a kernel waits for which writes elements."""
         ranges = self._state.within(begin, end)
         return [command for each in ranges for command in each.before_write(device)]
 
-    def used(self, device: Device, begin: int, end: int, command: Command) -> None:
+    def used(self, device: Device, begin: int, end: int, command: DeviceCommand) -> None:
         """Notes a kernel that reads elements."""
         for each in self._state.within(begin, end):
             each.use(device, command)
 
-    def written(self, device: Device, begin: int, end: int, command: Command) -> None:
+    def written(self, device: Device, begin: int, end: int, command: DeviceCommand) -> None:
         """Notes a kernel that writes elements."""
         self._state.written(begin, end, device, command)
 
@@ -281,7 +281,7 @@ def _wait(each: Range) -> None:
         each.newest[HOST] = None
 
 
-def buffer(array: Any) -> Buffer:
+def buffer(array: Any) -> DeviceBuffer:
     """A buffer with a copy of an array's elements.
 
     >>> x = buffer([1.0, 2.0, 3.0])
@@ -295,10 +295,10 @@ def buffer(array: Any) -> Buffer:
     """
     found = np.asarray(array)
     _check(found.dtype)
-    return Buffer(found.shape, found.dtype, np.array(found, order="C", copy=True).reshape(-1))
+    return DeviceBuffer(found.shape, found.dtype, np.array(found, order="C", copy=True).reshape(-1))
 
 
-def empty(shape: int | Sequence[int], dtype: Any = np.float32) -> Buffer:
+def empty(shape: int | Sequence[int], dtype: Any = np.float32) -> DeviceBuffer:
     """A buffer whose elements are written first; nothing lies anywhere until then.
 
     Raises ShapeError for what is no shape, DTypeError for elements that are no numbers.
@@ -314,7 +314,7 @@ def empty(shape: int | Sequence[int], dtype: Any = np.float32) -> Buffer:
     except TypeError:
         raise DTypeError(f"{shown(dtype)} is no type of elements") from None
     _check(kind)
-    return Buffer(extents, kind, None)
+    return DeviceBuffer(extents, kind, None)
 
 
 def whole_numbers(name: str, given: Any) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ keep_over_forks(LOCK)
 Native = OpenCLQueue | CudaStreams
 
 
-class Command:
+class DeviceCommand:
     """A command that a device was given: a copy or a kernel."""
 
     __slots__ = ("_event", "device", "kind", "name", "nbytes")
@@ -75,12 +75,16 @@ class Device:
         with noted("wait", self.name):
             self.native.finish()
 
-    def put(self, memory: Any, begin: int, source: Any, after: Iterable[Command]) -> Command:
+    def put(
+        self, memory: Any, begin: int, source: Any, after: Iterable[DeviceCommand]
+    ) -> DeviceCommand:
         """Copies bytes of the host to memory of the device."""
         event = self.native.put(memory, begin, source, self._events(after))
         return self._given(event, "copy to", "", source.nbytes)
 
-    def get(self, target: Any, memory: Any, begin: int, after: Iterable[Command]) -> Command:
+    def get(
+        self, target: Any, memory: Any, begin: int, after: Iterable[DeviceCommand]
+    ) -> DeviceCommand:
         """Copies memory of the device to bytes of the host."""
         event = self.native.get(target, memory, begin, self._events(after))
         return self._given(event, "copy from", "", target.nbytes)
@@ -92,8 +96,8 @@ class Device:
         source: Any,
         begin: int,
         nbytes: int,
-        after: Iterable[Command],
-    ) -> Command:
+        after: Iterable[DeviceCommand],
+    ) -> DeviceCommand:
         """Copies bytes to memory of this device from that of one of the same family."""
         event = self.native.copy(target, to, source, begin, nbytes, self._events(after))
         return self._given(event, "copy between", "", nbytes)
@@ -104,18 +108,18 @@ class Device:
         kernel: Any,
         sizes: tuple[Sequence[int], Sequence[int] | None],
         arguments: Sequence[Any],
-        after: Iterable[Command],
-    ) -> Command:
+        after: Iterable[DeviceCommand],
+    ) -> DeviceCommand:
         """Enqueues a kernel that was compiled for this device."""
         event = self.native.launch(kernel, *sizes, arguments, self._events(after))
         return self._given(event, "kernel", name, 0)
 
-    def _events(self, after: Iterable[Command]) -> list[Any]:
+    def _events(self, after: Iterable[DeviceCommand]) -> list[Any]:
         found = [command.event_for(self) for command in dict.fromkeys(after)]
         return [event for event in found if event is not None]
 
-    def _given(self, event: Any, kind: str, name: str, nbytes: int) -> Command:
-        return Command(self, event, kind, name, nbytes)
+    def _given(self, event: Any, kind: str, name: str, nbytes: int) -> DeviceCommand:
+        return DeviceCommand(self, event, kind, name, nbytes)
 
 
 _opened: dict[str, Device] = {}

@@ -9,8 +9,8 @@ import numpy as np
 
 from mdtensor.errors import ArgumentError, DeviceError, DTypeError, ShapeError, shown
 from mdtensor.host.buffers import Access, Part, whole_numbers
-from mdtensor.host.host_devices import LOCK, Command, Device, devices
-from mdtensor.host.kernel_signature import Argument, Signature, scalar, signature_of
+from mdtensor.host.host_devices import LOCK, Device, DeviceCommand, devices
+from mdtensor.host.kernel_signature import KernelParameter, Signature, scalar, signature_of
 from mdtensor.host.profiling import noted
 
 Size = int | Sequence[int]
@@ -119,7 +119,7 @@ class Launch:
             else each
             for each in given
         ]
-        after: list[Command] = []
+        after: list[DeviceCommand] = []
         for each in accesses:
             part = each.part
             if each.reads:
@@ -171,7 +171,7 @@ def _sizes(name: str, given: Any) -> tuple[int, ...]:
     return found
 
 
-def _checked(position: int, declared: Argument, given: Any) -> Any:
+def _checked(position: int, declared: KernelParameter, given: Any) -> Any:
     where = f"argument {position}, {declared.name or declared.type},"
     if declared.is_local:
         raise ArgumentError(

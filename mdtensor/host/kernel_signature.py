@@ -48,7 +48,7 @@ _VECTOR = re.compile(r"^(u?(?:char|short|int|long)|half|float|double)(?:2|3|4|8|
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class KernelParameter:
     """An argument of a kernel; `dtype` is None where the text does not tell its type.
 
     `is_local` is memory of a work-group, which a launch has to give a size.
@@ -68,7 +68,7 @@ class Signature:
 
     language: str
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelParameter, ...]
 
 
 def signature_of(text: str, name: str | None) -> Signature:
@@ -106,7 +106,7 @@ def _listed(arguments: str) -> list[str]:
     return [] if arguments.strip() in ("", "void") else arguments.split(",")
 
 
-def _argument(text: str) -> Argument:
+def _argument(text: str) -> KernelParameter:
     words = re.findall(r"\w+|\*|&|\[", text)
     is_pointer = "*" in words or "[" in words
     # The name comes last, behind the type.
@@ -116,7 +116,7 @@ def _argument(text: str) -> Argument:
         base = vector[1]
     of_pointed = words[: words.index("*")] if "*" in words else words
     constant = {"const", "__const", "constant", "__constant"} & {*of_pointed}
-    return Argument(
+    return KernelParameter(
         name,
         base,
         _TYPES.get(base.replace(" ", "_")),
@@ -126,7 +126,7 @@ def _argument(text: str) -> Argument:
     )
 
 
-def scalar(argument: Argument, value: Any, where: str) -> Any:
+def scalar(argument: KernelParameter, value: Any, where: str) -> Any:
     """A number of NumPy's, of the type that the kernel declares.
 
     Raises DTypeError where the type is not known, or does not hold the number.

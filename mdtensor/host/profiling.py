@@ -13,7 +13,7 @@ from mdtensor.api.calls.call_trace import Trace, trace
 from mdtensor.api.calls.trace_report import event, events, save_events
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError
-from mdtensor.scoped import Blocks
+from mdtensor.scoped import ContextSettings
 
 MOST_SPANS = 10_000  # that a profile holds; more are counted only
 _SETTLED = 256  # so often commands that are done become spans
@@ -95,7 +95,7 @@ class Profile:
         save_events(path, [*_events(self.spans), *events(self.calls.calls)])
 
 
-_entered = Blocks[Profile]("profiles")
+_entered = ContextSettings[Profile]("profiles")
 
 
 @contextmanager

@@ -10,20 +10,20 @@ from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.program import RENDER
 from mdtensor.lower.codegen.base.index_width import have_narrow_indices
-from mdtensor.lower.codegen.fuse_rows import Blocks, OnRows, joined_by_rows
+from mdtensor.lower.codegen.fuse_rows import OnRows, RowBlocks, joined_by_rows
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.translate.rewrites.shared_rows import Piece
+from mdtensor.translate.rewrites.shared_rows import ChainStage
 from mdtensor.translate.rewrites.total_operators import forgets
 
 
 def chain_program_of(
-    steps: Sequence[tuple[Problem, Piece]],
-    rest: Sequence[tuple[Problem, Piece]],
+    steps: Sequence[tuple[Problem, ChainStage]],
+    rest: Sequence[tuple[Problem, ChainStage]],
     schedule: ChainSchedule,
     extents: Sequence[int],
     arrays: Sequence[int],
@@ -36,9 +36,9 @@ def chain_program_of(
     one the `rest`. Numbers stand for `arrays`; those `between` have so many bytes for each group.
     Raises LoweringError where a schedule has several groups, or does not fit.
     """
-    blocks = Blocks(tuple(extents), schedule.lengths)
+    blocks = RowBlocks(tuple(extents), schedule.lengths)
 
-    def on_rows(problem: Problem, piece: Piece, how: Schedule, *, aligned: bool) -> OnRows:
+    def on_rows(problem: Problem, piece: ChainStage, how: Schedule, *, aligned: bool) -> OnRows:
         head = f"{problem_key(problem)}\n{how.describe(problem)}"
         buffers = (*piece.md_hom.inputs, *piece.md_hom.outputs)
         sizes = tuple([buffer.spec.dtype.itemsize for buffer in buffers])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.group_exchange import cluster_attribute, taken_number, told
+from mdtensor.kernels.group_exchange import cluster_attribute, exchange_lines, taken_number
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.local_memory_pool import entry_of, pooled
 from mdtensor.kernels.matrix_product import matrix_product_lines
@@ -23,16 +23,16 @@ from mdtensor.lower.ir.group_statements import (
     AwaitCopiesOut,
     Barrier,
     BeginCluster,
+    ClusterArrive,
+    ClusterLeaderPointer,
     CommitCopies,
     CopyAsync,
     CopyOut,
-    Exchange,
     MatrixProduct,
-    MeetCluster,
     MemoryBarrier,
-    OfFirst,
     Post,
-    ShowCopies,
+    ProxyFence,
+    WarpShuffle,
 )
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.loop_nest import LoopNest
@@ -41,19 +41,19 @@ from mdtensor.lower.ir.statements import (
     Allocate,
     Block,
     Comment,
+    CopyRegister,
     Declare,
     If,
+    Increment,
     Let,
     LetHead,
     LetIndex,
     Loop,
     Pointer,
     Prefetch,
-    Renew,
     Set,
     Statement,
-    Step,
-    Store,
+    VectorStore,
     When,
 )
 from mdtensor.lower.ir.tma_statements import BulkStatement
@@ -175,7 +175,7 @@ class _Renderer(ValueText):
             case LetIndex(name, value, mutable):
                 const = "" if mutable else "const "
                 return [f"{const}{dialect.index} {name} = {self.index(value)};"]
-            case Step(name, by):
+            case Increment(name, by):
                 return [f"{name} += {by!r};"]
             case Let(ref, value, mutable):
                 const = "" if mutable else "const "
@@ -203,7 +203,7 @@ class _Renderer(ValueText):
                     if self.dialect.arrays.get(statement.region, "*")
                     else []
                 )
-            case Store():
+            case VectorStore():
                 return self._store(statement)
             case Prefetch(buffer, index):
                 text = dialect.prefetch.format(address=self._address(buffer, index))
@@ -228,16 +228,16 @@ class _Renderer(ValueText):
                 return [text] if dialect.copy_async else []
             case CopyOut():
                 return [self._copy_out(statement)]
-            case ShowCopies():
+            case ProxyFence():
                 return [dialect.show_copies] if dialect.show_copies else []
             case AwaitCopiesOut(pending, read):
                 text = dialect.await_out[read] if dialect.await_out else ""
                 return [text.format(pending=pending)] if text else []
-            case Exchange() | Atomic() | Arrive() | Post() | Await():
-                return told(statement, dialect)
-            case BeginCluster() | AwaitCluster() | OfFirst() | MeetCluster():
-                return told(statement, dialect)
-            case Renew(ref):
+            case WarpShuffle() | Atomic() | Arrive() | Post() | Await():
+                return exchange_lines(statement, dialect)
+            case BeginCluster() | AwaitCluster() | ClusterLeaderPointer() | ClusterArrive():
+                return exchange_lines(statement, dialect)
+            case CopyRegister(ref):
                 text = dialect.renewed.get(ref.dtype.name, "").format(name=ref.name)
                 return [text] if text else []
             case Comment(text):
@@ -283,7 +283,7 @@ class _Renderer(ValueText):
         source = f"({kind})({address})" if base in self.of_bytes else address
         return f"{kind} {pointer.name} = {source};"
 
-    def _store(self, store: Store) -> list[str]:
+    def _store(self, store: VectorStore) -> list[str]:
         value, memory = store.value, store.memory
         if value.lanes > 1 and store.stride != Index((((), 1),)) and store.stride != 1:
             text = self.value(value, value.lanes)
@@ -322,7 +322,7 @@ class _Renderer(ValueText):
     def _copy_async(self, copy: CopyAsync) -> list[str]:
         if not self.dialect.copy_async:
             load = Load(copy.source, copy.memory, copy.at, copy.lanes)
-            return self._store(Store(copy.target, copy.memory, copy.to, load))
+            return self._store(VectorStore(copy.target, copy.memory, copy.to, load))
         return [
             self.dialect.copy_async.format(
                 nbytes=copy.lanes * copy.memory.itemsize,
@@ -343,7 +343,7 @@ class _Renderer(ValueText):
     def _outputs(self) -> list[str]:
         return [name for name in self.memory if name.startswith("O")]
 
-    def _store_one(self, store: Store, index: Index, text: str) -> list[str]:
+    def _store_one(self, store: VectorStore, index: Index, text: str) -> list[str]:
         if short := self._short(store.memory):
             text = text if store.value.dtype.kind == "f" else f"(float)({text})"
             return [short.store.format(value=text, index=repr(index), buffer=store.buffer)]
@@ -362,4 +362,4 @@ def _repeats(loop: Loop, body: Sequence[str]) -> bool:
 def _stores_what_may_be_absent(loop: Loop) -> bool:
     """Whether a loop stores what a flag says may be absent; some compilers get that wrong."""
     flags = any(isinstance(s, Set) and s.ref.dtype == _FLAG for s in loop.body)
-    return flags and any(isinstance(s, Store) for s in loop.body)
+    return flags and any(isinstance(s, VectorStore) for s in loop.body)

@@ -12,10 +12,10 @@ from mdtensor.lower.ir.group_statements import (
     Await,
     AwaitCluster,
     BeginCluster,
-    Exchange,
-    MeetCluster,
-    OfFirst,
+    ClusterArrive,
+    ClusterLeaderPointer,
     Post,
+    WarpShuffle,
 )
 from mdtensor.lower.ir.loop_nest import LoopNest
 
@@ -33,22 +33,30 @@ def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
     return [line.format(span=span, last=count - 1) for line in lines]
 
 
-Told: TypeAlias = (
-    Exchange | Atomic | Arrive | Post | Await | BeginCluster | AwaitCluster | OfFirst | MeetCluster
+ExchangeStatement: TypeAlias = (
+    WarpShuffle
+    | Atomic
+    | Arrive
+    | Post
+    | Await
+    | BeginCluster
+    | AwaitCluster
+    | ClusterLeaderPointer
+    | ClusterArrive
 )
 
 
-def told(statement: Told, dialect: Dialect) -> list[str]:
+def exchange_lines(statement: ExchangeStatement, dialect: Dialect) -> list[str]:
     """The lines of a statement."""
     match statement:
         case BeginCluster():
             return _of_cluster("begin", dialect)
         case AwaitCluster():
             return _of_cluster("await", dialect)
-        case OfFirst(name, buffer, memory):
+        case ClusterLeaderPointer(name, buffer, memory):
             kind = dialect.types[memory.name]
             return _of_cluster("of_first", dialect, name=name, buffer=buffer, type=kind)
-        case MeetCluster(name, number):
+        case ClusterArrive(name, number):
             return _of_cluster("meet", dialect, name=name, number=repr(number))
         case Arrive(name, counter, count):
             places = {"name": name, "counter": repr(counter), "count": repr(count)}
@@ -57,7 +65,7 @@ def told(statement: Told, dialect: Dialect) -> list[str]:
             form = dialect.atomics[op, memory.itemsize]
             place, kind = f"{buffer} + ({index!r})", dialect.types[memory.name]
             return [form.format(place=place, value=value.name, type=kind)]
-        case Exchange():
+        case WarpShuffle():
             return _exchange(statement, dialect)
         case Post():
             return _post(statement, dialect)
@@ -78,7 +86,7 @@ def _of_cluster(what: str, dialect: Dialect, **places: str) -> list[str]:
     return [line.format(**places) for line in dialect.cluster[what]]
 
 
-def _exchange(exchange: Exchange, dialect: Dialect) -> list[str]:
+def _exchange(exchange: WarpShuffle, dialect: Dialect) -> list[str]:
     forms = dialect.exchange
     places = zip(exchange.refs, exchange.values, exchange.buffers, exchange.offsets, strict=True)
     parts = [

@@ -15,7 +15,7 @@ LaunchMap = TensorMap
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KernelEntry:
     """One kernel of a program: its name, work-items per group, and what it is launched with.
 
     `groups`, the bytes of `scratch` memory and the number of `counters` are expressions over the
@@ -48,7 +48,7 @@ class KernelSource:
 
     text: str
     dialect: str
-    entries: tuple[Entry, ...]
+    entries: tuple[KernelEntry, ...]
     arguments: tuple[Argument, ...]
     sizes: tuple[str, ...]
     sizes_by_value: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.kernel_source import Entry
+from mdtensor.kernels.kernel_source import KernelEntry
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.statements import Allocate
 
@@ -23,7 +23,7 @@ def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
     return offsets, size
 
 
-def entry_of(nest: LoopNest, dialect: Dialect) -> Entry:
+def entry_of(nest: LoopNest, dialect: Dialect) -> KernelEntry:
     """A kernel of a program, and what it is launched with."""
     pool = pooled(nest, dialect)[1]
-    return Entry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)
+    return KernelEntry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)

@@ -14,7 +14,7 @@ from functools import partial
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.register_types import U8
-from mdtensor.lower.ir.statements import Let, Set, Statement, Store, When
+from mdtensor.lower.ir.statements import Let, Set, Statement, VectorStore, When
 from mdtensor.lower.ir.values import Calc, Literal, Ref, Shift, Slice, Value
 from mdtensor.translate.graphs import postorder
 from mdtensor.translate.operations import COMPARISONS
@@ -34,7 +34,7 @@ def in_primitives(statement: Statement, first: int) -> list[Statement]:
     They are named `c` and numbers from `first` on.
     """
     match statement:
-        case Let(_, value) | Set(_, value) | Store(value=value):
+        case Let(_, value) | Set(_, value) | VectorStore(value=value):
             if _is_short(value, set(), LEVELS):
                 return [statement]
             sharing = _Sharing(first)

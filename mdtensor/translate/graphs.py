@@ -16,7 +16,7 @@ RECURSIVE = 200
 """Levels of graphs that recursive functions look into at most."""
 
 
-class Node(Protocol):
+class GraphNode(Protocol):
     """What has arguments of its own kind."""
 
     @property
@@ -30,7 +30,7 @@ class Node(Protocol):
         ...
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=GraphNode)
 T = TypeVar("T")
 
 
@@ -56,7 +56,7 @@ def postorder(roots: Sequence[T], below: Callable[[T], Sequence[T]]) -> list[T]:
     return [*found.values()]
 
 
-def count_of_nodes(roots: Sequence[Node]) -> int:
+def count_of_nodes(roots: Sequence[GraphNode]) -> int:
     """The number of nodes below some and of these themselves."""
     waiting, seen = [*roots], set[int]()
     while waiting:

@@ -15,7 +15,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, renaming
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Epilogue:
     """
 
     function: ScalarFunction
-    view: tuple[Access, ...] = ()
+    view: tuple[BufferAccess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class MDHom:
 
     dims: tuple[Dim, ...]
     scalar: ScalarFunction
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    inp_view: tuple[Access, ...]
-    out_view: tuple[Access, ...]
+    inputs: tuple[BufferSpec, ...]
+    outputs: tuple[BufferSpec, ...]
+    inp_view: tuple[BufferAccess, ...]
+    out_view: tuple[BufferAccess, ...]
     epilogue: Epilogue | None = None
 
     def __hash__(self) -> int:
@@ -94,7 +94,7 @@ class MDHom:
         return tuple(dim for dim in self.dims if not _stays(dim))
 
     @property
-    def accesses(self) -> tuple[Access, ...]:
+    def accesses(self) -> tuple[BufferAccess, ...]:
         """All accesses: of the input view, of the epilogue, of the output view."""
         between = () if self.epilogue is None else self.epilogue.view
         return (*self.inp_view, *between, *self.out_view)
@@ -145,7 +145,7 @@ class MDHom:
     def describe(self) -> str:
         """The whole definition in the words of the theory, on three lines."""
 
-        def view(buffers: tuple[Buffer, ...], accesses: tuple[Access, ...]) -> str:
+        def view(buffers: tuple[BufferSpec, ...], accesses: tuple[BufferAccess, ...]) -> str:
             dims = ", ".join(dim.name for dim in self.dims)
             parts = [
                 f"{buffer!r} ({dims}) -> "
@@ -214,7 +214,7 @@ def _check_types(md_hom: MDHom) -> None:
             )
 
 
-def _accessed(md_hom: MDHom, view: tuple[Access, ...]) -> tuple[np.dtype, ...]:
+def _accessed(md_hom: MDHom, view: tuple[BufferAccess, ...]) -> tuple[np.dtype, ...]:
     return tuple(md_hom.inputs[access.buffer].spec.dtype for access in view)
 
 
@@ -255,7 +255,7 @@ def _check_epilogue(epilogue: Epilogue, kept: set[str]) -> None:
         raise TranslationError(f"the epilogue takes the indices {gone}, which are combined before")
 
 
-def _check_kept(md_hom: MDHom, what: str, access: Access) -> None:
+def _check_kept(md_hom: MDHom, what: str, access: BufferAccess) -> None:
     reduced = {dim.name for dim in md_hom.reduced}
     if not access.is_affine:
         raise TranslationError(f"{what} {access!r} computes an index; only input views can")
@@ -266,7 +266,7 @@ def _check_kept(md_hom: MDHom, what: str, access: Access) -> None:
 
 
 def _check_access(
-    md_hom: MDHom, buffers: tuple[Buffer, ...], access: Access, position: int
+    md_hom: MDHom, buffers: tuple[BufferSpec, ...], access: BufferAccess, position: int
 ) -> None:
     """Checks one access; computed indices take elements of accesses before `position`."""
     extents = md_hom.extents

@@ -14,7 +14,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.scalar import Expr, Number, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 class ProgramBuilder:
@@ -100,19 +100,19 @@ class ProgramBuilder:
 
     def between(
         self, dims: Sequence[Dim], dtypes: Sequence[np.dtype]
-    ) -> tuple[tuple[int, ...], tuple[Buffer, ...], tuple[Access, ...]]:
+    ) -> tuple[tuple[int, ...], tuple[BufferSpec, ...], tuple[BufferAccess, ...]]:
         """New slots with an axis for each dim, their buffers, and accesses to all points."""
         shape, names = [dim.extent for dim in dims], [dim.name for dim in dims]
         numbers = tuple(self.new(TensorSpec.of(shape, dtype)) for dtype in dtypes)
-        buffers = tuple(Buffer(f"t{n}", self.specs[slot]) for n, slot in enumerate(numbers))
-        return numbers, buffers, tuple(Access.at(n, names) for n in range(len(numbers)))
+        buffers = tuple(BufferSpec(f"t{n}", self.specs[slot]) for n, slot in enumerate(numbers))
+        return numbers, buffers, tuple(BufferAccess.at(n, names) for n in range(len(numbers)))
 
     def apply(
         self,
         dims: Sequence[Dim],
         function: ScalarFunction,
-        reads: Sequence[tuple[int, Access]],
-        writes: Sequence[tuple[int, Access]],
+        reads: Sequence[tuple[int, BufferAccess]],
+        writes: Sequence[tuple[int, BufferAccess]],
     ) -> None:
         """Adds an `md_hom`, its views as pairs of a slot and an index into that."""
         inputs = tuple(dict.fromkeys(slot for slot, _ in reads))
@@ -120,10 +120,10 @@ class ProgramBuilder:
         md_hom = MDHom(
             tuple(dims),
             function,
-            tuple(Buffer(f"I{n}", self.specs[slot]) for n, slot in enumerate(inputs)),
-            tuple(Buffer(f"O{n}", self.specs[slot]) for n, slot in enumerate(outputs)),
-            tuple(Access(inputs.index(slot), access.index) for slot, access in reads),
-            tuple(Access(outputs.index(slot), access.index) for slot, access in writes),
+            tuple(BufferSpec(f"I{n}", self.specs[slot]) for n, slot in enumerate(inputs)),
+            tuple(BufferSpec(f"O{n}", self.specs[slot]) for n, slot in enumerate(outputs)),
+            tuple(BufferAccess(inputs.index(slot), access.index) for slot, access in reads),
+            tuple(BufferAccess(outputs.index(slot), access.index) for slot, access in writes),
         )
         self.add(md_hom, inputs, outputs)
 
@@ -148,7 +148,7 @@ class ProgramBuilder:
         extents = {f"i{n}": extent for n, extent in enumerate(spec.shape)}
         befores = zip(extents, around, strict=True)
         within = [AffineIndex.of(name, offset=before) for name, (before, _) in befores]
-        self.copied(source, target, Access(0, tuple(within)), extents)
+        self.copied(source, target, BufferAccess(0, tuple(within)), extents)
         return target
 
     def sum(self, slots: Sequence[int]) -> int:
@@ -170,11 +170,13 @@ class ProgramBuilder:
         )
         return result
 
-    def copied(self, source: int, target: int, access: Access, extents: dict[str, int]) -> None:
+    def copied(
+        self, source: int, target: int, access: BufferAccess, extents: dict[str, int]
+    ) -> None:
         """Copies a slot with an axis for each of some dims to where an access says."""
         types = [self.specs[source].dtype]
         dims = [Dim(name, extent, CC) for name, extent in extents.items()]
-        at = Access.at(0, extents)
+        at = BufferAccess.at(0, extents)
         self.apply(dims, identity_function(types, "copy"), [(source, at)], [(target, access)])
 
 
@@ -183,6 +185,6 @@ def dims_of(shape: Sequence[int]) -> list[Dim]:
     return [Dim(f"a{axis}", extent, CC) for axis, extent in enumerate(shape)]
 
 
-def everywhere(shape: Sequence[int]) -> Access:
+def everywhere(shape: Sequence[int]) -> BufferAccess:
     """The element at the indices of `dims_of`."""
-    return Access.at(0, [f"a{axis}" for axis in range(len(shape))])
+    return BufferAccess.at(0, [f"a{axis}" for axis in range(len(shape))])

@@ -15,7 +15,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.trees import evaluate, evaluated, wide
-from mdtensor.translate.views import Access, ComputedIndex
+from mdtensor.translate.views import BufferAccess, ComputedIndex
 
 # As many as fit in cache.
 POINTS_AT_ONCE = 1 << 17
@@ -119,7 +119,7 @@ def _indices(md_hom: MDHom, part: Mapping[str, Range]) -> dict[str, np.ndarray]:
 
 
 def _places(
-    access: Access,
+    access: BufferAccess,
     indices: Mapping[str, np.ndarray],
     shape: Sequence[int],
     elements: Sequence[np.ndarray] = (),
@@ -141,7 +141,7 @@ def _places(
 
 def _read(
     array: np.ndarray,
-    access: Access,
+    access: BufferAccess,
     indices: Mapping[str, np.ndarray],
     shape: tuple[int, ...],
     elements: Sequence[np.ndarray] = (),
@@ -175,7 +175,7 @@ def _kept_ranges(md_hom: MDHom, part: Mapping[str, Range]) -> dict[str, Range]:
 
 def _write(
     md_hom: MDHom,
-    access: Access,
+    access: BufferAccess,
     part: Mapping[str, Range],
     result: np.ndarray,
     output: np.ndarray,

@@ -89,14 +89,14 @@ class ComputedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """One element of a buffer for every point of the index space: an index for each axis."""
 
     buffer: int
     index: tuple[AffineIndex | ComputedIndex, ...]
 
     @classmethod
-    def at(cls, buffer: int, dims: Iterable[str]) -> Access:
+    def at(cls, buffer: int, dims: Iterable[str]) -> BufferAccess:
         """The element at the indices of some dims, one for each axis.
 
         >>> Access.at(0, "ij")
@@ -120,16 +120,16 @@ class Access:
         """Names of the dims that the access depends on."""
         return tuple(dict.fromkeys(dim for axis in self.index for dim in axis.dims))
 
-    def renamed(self, names: Mapping[str, str]) -> Access:
+    def renamed(self, names: Mapping[str, str]) -> BufferAccess:
         """The same access on dims of other names."""
-        return Access(self.buffer, tuple(axis.renamed(names) for axis in self.index))
+        return BufferAccess(self.buffer, tuple(axis.renamed(names) for axis in self.index))
 
     def __repr__(self) -> str:
         return f"({', '.join(map(repr, self.index))})"
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class BufferSpec:
     """A named input or output: its name, and the spec of the array behind it."""
 
     name: str

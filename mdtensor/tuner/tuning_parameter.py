@@ -16,7 +16,7 @@ from mdtensor.lower.schedule.parameter import (
     over,
 )
 from mdtensor.lower.schedule.parameter import (
-    Parameter as ParameterOfSpace,
+    SpaceParameter as ParameterOfSpace,
 )
 from mdtensor.tuner.relations import Relation
 

@@ -12,8 +12,8 @@ from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
 from mdtensor.backends.host import thread_count
 from mdtensor.backends.llvm import presence
-from mdtensor.backends.protocol import Device
-from mdtensor.backends.select import Found, open_device
+from mdtensor.backends.protocol import ComputeDevice
+from mdtensor.backends.select import UsableDevice, open_device
 from mdtensor.errors import ArgumentError, DTypeError, NoDeviceError
 from tests import children
 
@@ -41,7 +41,7 @@ def test_a_name_that_no_device_has_changes_nothing() -> None:
     assert registry.engine_for() is engine
 
 
-def is_by_llvm(device: Device) -> bool:
+def is_by_llvm(device: ComputeDevice) -> bool:
     return device.target.dialect.startswith("llvm")
 
 
@@ -84,7 +84,7 @@ def test_where_llvm_is_missing_what_brings_it_is_named(
     assert open_device().target.dialect.startswith("opencl"), "the next one computes"
 
 
-def missing() -> list[Found]:
+def missing() -> list[UsableDevice]:
     raise NoDeviceError("PyOpenCL cannot be imported")
 
 
@@ -120,7 +120,7 @@ def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatc
             ask()
         assert caught.value.notes == ("PyOpenCL cannot be imported",)
         assert caught.value.hint == "pip install llvmlite, which mdtensor computes with"
-    on_gpu = [Found(name_of(0), "cupy", registry.engine_for, "cuda")]  # type: ignore[arg-type]
+    on_gpu = [UsableDevice(name_of(0), "cupy", registry.engine_for, "cuda")]  # type: ignore[arg-type]
     monkeypatch.setattr(select, "_cuda_devices", lambda: list(on_gpu))
     with pytest.raises(NoDeviceError, match=r"^no device for numpy arrays\n") as caught:
         open_device()
@@ -130,7 +130,9 @@ def test_where_nothing_computes_llvmlite_is_named(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("number", [1, 11])
 @pytest.mark.parametrize("name", ["cuda:{}", "CUDA {}:", "cuda {}: nvidia"])
 def test_cuda_devices_have_the_names_that_torch_gives_them(number: int, name: str) -> None:
-    found = [Found(f"{name_of(n)} NVIDIA H200", "cupy", registry.engine_for) for n in range(12)]  # type: ignore[arg-type]
+    found = [
+        UsableDevice(f"{name_of(n)} NVIDIA H200", "cupy", registry.engine_for) for n in range(12)
+    ]  # type: ignore[arg-type]
     fitting = [n for n, each in enumerate(found) if each.is_called(name.format(number))]
     assert fitting == [number]
 

@@ -15,7 +15,7 @@ import pytest
 
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import KernelChoice
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import LoweringError
 from mdtensor.lower.search import candidates
@@ -53,7 +53,7 @@ def of_a_process() -> Engine:
     return Engine(GpuOnProcessor(), lambda: store)
 
 
-def chosen(engine: Engine, text: str = "ik,kj->ij") -> Choice:
+def chosen(engine: Engine, text: str = "ik,kj->ij") -> KernelChoice:
     choice = engine.choose(product(text))
     choice.program(A, B, out := np.empty_like(A))
     np.testing.assert_allclose(out, np.einsum(text, A, B), rtol=1e-5)

@@ -12,7 +12,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.tuning.flat_buffer import Flat
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.backends.select import open_device
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.lower.gpu.register_blocking.gpu_candidates import ranked_on_gpu
@@ -126,7 +126,7 @@ def as_is(values: np.ndarray) -> np.ndarray:
 def test_candidates_may_be_as_wrong_as_ten_bits_make_them(
     precision: str | None, taken: Callable[[np.ndarray], np.ndarray], passes: bool
 ) -> None:
-    arena = Arena(problem_of(precision))
+    arena = TrialBuffers(problem_of(precision))
     a, b = (taken(flat.memory) for flat in arena.inputs)
     arena.poison()
     _fill(arena.outputs[0], a.reshape(64, 512) @ b.reshape(512, 48))
@@ -134,7 +134,7 @@ def test_candidates_may_be_as_wrong_as_ten_bits_make_them(
 
 
 def test_a_candidate_that_lacks_a_tile_of_the_reduction_is_wrong() -> None:
-    arena = Arena(problem_of("tf32"))
+    arena = TrialBuffers(problem_of("tf32"))
     a, b = (to_ten_bits(flat.memory) for flat in arena.inputs)
     arena.poison()
     _fill(arena.outputs[0], a.reshape(64, 512)[:, :480] @ b.reshape(512, 48)[:480])
@@ -142,7 +142,7 @@ def test_a_candidate_that_lacks_a_tile_of_the_reduction_is_wrong() -> None:
 
 
 def test_exact_candidates_and_rounded_ones_are_the_same_to_each_other() -> None:
-    arena = Arena(problem_of("tf32"))
+    arena = TrialBuffers(problem_of("tf32"))
     for taken in (as_is, to_ten_bits, as_is):
         a, b = (taken(flat.memory) for flat in arena.inputs)
         arena.poison()

@@ -4,11 +4,11 @@ import io
 
 import pytest
 
-from mdtensor.autotune.progress import Progress, format_duration, format_time
+from mdtensor.autotune.progress import ProgressLine, format_duration, format_time
 from mdtensor.autotune.search.search import search
 from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.trial import Measured, Trial
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 from tests import children
 
 
@@ -32,7 +32,7 @@ def measured(seconds):
 
 def test_lines_are_written_now_and_then_where_there_is_no_terminal():
     clock, stream = Clock(), io.StringIO()
-    with Progress(budget_s=60, title="dot", stream=stream, clock=clock) as progress:
+    with ProgressLine(budget_s=60, title="dot", stream=stream, clock=clock) as progress:
         for seconds in (None, 4e-6, 8e-6, None, 2e-6, 3e-6):
             clock.now += 2
             progress(measured(seconds))
@@ -45,7 +45,7 @@ def test_lines_are_written_now_and_then_where_there_is_no_terminal():
 
 def test_what_is_rejected_unmeasured_is_no_failed_trial():
     clock = Clock()
-    with Progress(budget_s=10, quiet=True, clock=clock) as progress:
+    with ProgressLine(budget_s=10, quiet=True, clock=clock) as progress:
         for trial in (Trial("rejected"), Trial("ok", 2e-6), Trial("timeout"), Trial("rejected")):
             progress(Measured({"tile": 8}, trial, "seed", 0.0))
         assert progress.line() == "best 2.00 µs | 2 trials, 1 failed, 2 rejected | 10 s left"
@@ -53,7 +53,7 @@ def test_what_is_rejected_unmeasured_is_no_failed_trial():
 
 def test_the_number_of_trials_aimed_at_is_shown():
     clock = Clock()
-    with Progress(budget_s=10, max_trials=40, quiet=True, clock=clock) as progress:
+    with ProgressLine(budget_s=10, max_trials=40, quiet=True, clock=clock) as progress:
         progress(measured(None))
         assert progress.line() == "no result yet | 1 of 40 trials, 1 failed | 10 s left"
         clock.now += 11
@@ -63,7 +63,7 @@ def test_the_number_of_trials_aimed_at_is_shown():
 def test_quiet_writes_nothing():
     clock = Clock()
     for stream in (io.StringIO(), Terminal()):
-        with Progress(budget_s=60, quiet=True, stream=stream, clock=clock) as progress:
+        with ProgressLine(budget_s=60, quiet=True, stream=stream, clock=clock) as progress:
             clock.now += 100
             progress(measured(1e-6))
         assert stream.getvalue() == ""
@@ -73,7 +73,7 @@ def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     clock, stream = Clock(), Terminal()
-    with Progress(budget_s=60, stream=stream, clock=clock) as progress:
+    with ProgressLine(budget_s=60, stream=stream, clock=clock) as progress:
         progress(measured(4e-6))
         progress._live.refresh()  # as a thread does four times a second
         clock.now += 6
@@ -88,7 +88,7 @@ def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
 def test_a_narrow_terminal_gets_what_matters_and_the_ends_of_the_title():
     title = "md_hom[i:64, j:32, k:128](mul, (cc, cc, pw(add)), epilogue relu)"
     clock = Clock()
-    with Progress(budget_s=60, title=title, place=(3, 12), quiet=True, clock=clock) as progress:
+    with ProgressLine(budget_s=60, title=title, place=(3, 12), quiet=True, clock=clock) as progress:
         progress(measured(4e-6))
         clock.now += 6
         progress(measured(2e-6))
@@ -102,8 +102,8 @@ def test_a_narrow_terminal_gets_what_matters_and_the_ends_of_the_title():
 
 def test_it_is_given_to_a_search():
     stream = io.StringIO()
-    space = Space([Parameter("tile", range(1, 9))])
-    with Progress(budget_s=90, stream=stream) as progress:
+    space = Space([SpaceParameter("tile", range(1, 9))])
+    with ProgressLine(budget_s=90, stream=stream) as progress:
         search(space, lambda c: Trial("ok", 1e-3 / c["tile"]), budget_s=90, on_trial=progress)
     assert "best 125 µs" in stream.getvalue()
     assert "8 trials" in stream.getvalue()

@@ -12,7 +12,7 @@ import pytest
 
 from mdtensor import errors
 from mdtensor.autotune.store import store as store_module
-from mdtensor.autotune.store.files_backend import FilesShelf, is_on_network
+from mdtensor.autotune.store.files_backend import FilesBackend, is_on_network
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError, StoreWarning
@@ -230,7 +230,7 @@ def test_a_network_file_system_gets_one_file_per_row(tmp_path, monkeypatch):
 
 
 def test_a_torn_file_is_a_miss(tmp_path):
-    shelf = FilesShelf(tmp_path / "a.d")
+    shelf = FilesBackend(tmp_path / "a.d")
     store = Store(shelf, shelf.path)
     store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
     (place,) = shelf.path.glob("*/*/winner.json")
@@ -245,7 +245,7 @@ def test_a_torn_file_is_a_miss(tmp_path):
 
 
 def test_a_lost_directory_of_files_is_survived(tmp_path):
-    shelf = FilesShelf(tmp_path / "a.d")
+    shelf = FilesBackend(tmp_path / "a.d")
     store = Store(shelf, shelf.path)
     shutil.rmtree(shelf.path)
     (tmp_path / "a.d").write_text("in the way")

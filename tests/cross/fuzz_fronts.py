@@ -31,7 +31,9 @@ def compute_on(processor: str) -> None:
     """Puts an emulated processor in the place of LLVM's device."""
     registry._engines.clear()
     registry.forget()
-    found = select.Found(f"emulated {processor}", "numpy", lambda: CrossDevice(processor), "llvm")
+    found = select.UsableDevice(
+        f"emulated {processor}", "numpy", lambda: CrossDevice(processor), "llvm"
+    )
     select._llvm_devices = lambda: [found]
 
 

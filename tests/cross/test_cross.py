@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mdtensor.kernels.kernel_source import Entry, KernelSource
+from mdtensor.kernels.kernel_source import KernelEntry, KernelSource
 from mdtensor.kernels.llvm.language import LLVM_IR
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.loop_nest import Argument
@@ -93,7 +93,7 @@ def placed(values: np.ndarray) -> np.ndarray:
 
 def compiled(processor: str, text: str, count: int, *, whole_pages: bool = True) -> CrossProgram:
     """The function `kernel` of a module, of so many results, by default on pages of their own."""
-    entry = Entry("kernel", 1, as_index(1), Index())
+    entry = KernelEntry("kernel", 1, as_index(1), Index())
     roles = (Argument("to", np.dtype(np.int32), "output"),) * count
     source = KernelSource(text, "llvm", (entry,), roles, (), False, inline=True)
     return CrossDevice(processor, whole_pages=whole_pages).compile(source)

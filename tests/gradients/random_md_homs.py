@@ -24,7 +24,7 @@ from mdtensor.translate.combine import (
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import F64, Expr, apply, cast, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 _SMOOTH = ("sin", "cos", "tanh", "atan", "erf", "exp", "abs")
 
@@ -50,13 +50,13 @@ def random_md_hom(seed: int) -> MDHom:
         finished = [param(n, F64) for n in range(width)]
         values = tuple(_expression(rng, finished, [dim.name for dim in kept]) for _ in finished)
         epilogue = Epilogue(ScalarFunction((F64,) * width, values, "g"))
-    outputs: list[Buffer] = []
-    out_view: list[Access] = []
+    outputs: list[BufferSpec] = []
+    out_view: list[BufferAccess] = []
     for n in range(width):
         order = rng.sample(kept, len(kept))
         shape = tuple(dim.extent for dim in order)
-        outputs.append(Buffer(f"out{n}", TensorSpec.of(shape, F64)))
-        out_view.append(Access.at(n, [dim.name for dim in order]))
+        outputs.append(BufferSpec(f"out{n}", TensorSpec.of(shape, F64)))
+        out_view.append(BufferAccess.at(n, [dim.name for dim in order]))
     return MDHom(
         tuple(dims),
         ScalarFunction(types, results, "f"),
@@ -83,9 +83,11 @@ def _operator(rng: random.Random) -> Operator:
     return named(name, ["f8"])
 
 
-def _inputs(rng: random.Random, extents: dict[str, int]) -> tuple[list[Buffer], list[Access]]:
-    inputs: list[Buffer] = []
-    view: list[Access] = []
+def _inputs(
+    rng: random.Random, extents: dict[str, int]
+) -> tuple[list[BufferSpec], list[BufferAccess]]:
+    inputs: list[BufferSpec] = []
+    view: list[BufferAccess] = []
     names = list(extents)
     for number in range(rng.randint(1, 3)):
         rank = rng.randint(0, 3)
@@ -95,11 +97,11 @@ def _inputs(rng: random.Random, extents: dict[str, int]) -> tuple[list[Buffer], 
         if rank and rng.random() < 0.15:
             axis = rng.randrange(rank)
             index[axis] = ComputedIndex(index_of(rng.choice(names)) * 2 - 3)
-        inputs.append(Buffer(f"in{number}", TensorSpec.of(tuple(shape), F64)))
-        view.append(Access(number, tuple(index)))
+        inputs.append(BufferSpec(f"in{number}", TensorSpec.of(tuple(shape), F64)))
+        view.append(BufferAccess(number, tuple(index)))
         if indices and rng.random() < 0.3:
             reduced = tuple(AffineIndex((), rng.randrange(extent)) for extent in shape)
-            view.append(Access(number, reduced))
+            view.append(BufferAccess(number, reduced))
     return inputs, view
 
 

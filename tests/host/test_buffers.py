@@ -11,7 +11,7 @@ import pytest
 
 from mdtensor import host
 from mdtensor.errors import ArgumentError, DTypeError, IndexingError, LaunchError, ShapeError
-from mdtensor.host import Buffer, Device, Part
+from mdtensor.host import Device, DeviceBuffer, Part
 from mdtensor.host.buffer_state import MOST_RANGES
 from tests.host.late_device import LateDevice, World
 from tests.hurried import at_once
@@ -66,7 +66,7 @@ def check_random_program(seed: int, devices: list[Device], text: str) -> None:
     filled = [draw.random() < 0.7 for _ in range(3)]
     truth = [np.arange(SIZE, dtype="i4") * (n + 1) for n in range(3)]
     known = [np.full(SIZE, each) for each in filled]
-    buffers: list[Buffer] = [
+    buffers: list[DeviceBuffer] = [
         host.buffer(truth[n]) if filled[n] else host.empty(SIZE, "i4") for n in range(3)
     ]
     seen: list[tuple[np.ndarray, np.ndarray]] = []

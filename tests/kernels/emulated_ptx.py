@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 
-from mdtensor.kernels.kernel_source import ALIGNMENT, Entry, KernelSource
+from mdtensor.kernels.kernel_source import ALIGNMENT, KernelEntry, KernelSource
 from tests.kernels.mma_fragments import (
     LANES,
     factors_of_registers,
@@ -137,7 +137,7 @@ class Group:
     """The threads of a group, their registers, and where each of them is."""
 
     kernel: Kernel
-    entry: Entry
+    entry: KernelEntry
     given: dict[str, int]
     memory: list[tuple[int, np.ndarray]]
     number: int

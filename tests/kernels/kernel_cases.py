@@ -11,7 +11,7 @@ from mdtensor.translate.combine import CC, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, apply, cast, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 from tests.lower.fuzz import Case
 from tests.lower.md_hom_cases import MDHomCase, single_case
 from tests.lower.random_problems import Einsum, Operand
@@ -149,8 +149,8 @@ _FLAT = (AffineIndex.of("i"),)
 _ROW_MAJOR = (AffineIndex.of("i"), AffineIndex.of("j"))
 
 
-def _buffer(name: str, shape: tuple[int, ...], dtype: str = "f4") -> Buffer:
-    return Buffer(name, TensorSpec.of(shape, dtype))
+def _buffer(name: str, shape: tuple[int, ...], dtype: str = "f4") -> BufferSpec:
+    return BufferSpec(name, TensorSpec.of(shape, dtype))
 
 
 def _function(*results: Expr) -> ScalarFunction:
@@ -175,9 +175,9 @@ def prefix_sums(rows: int, columns: int, dim: str) -> MDHom:
         _function(_A),
         (x, _buffer("b", (columns,))),
         (y,),
-        (Access(0, _ROW_MAJOR),),
-        (Access(0, _ROW_MAJOR),),
-        Epilogue(_function(_A * 2 + _B), (Access(1, (AffineIndex.of("j"),)),)),
+        (BufferAccess(0, _ROW_MAJOR),),
+        (BufferAccess(0, _ROW_MAJOR),),
+        Epilogue(_function(_A * 2 + _B), (BufferAccess(1, (AffineIndex.of("j"),)),)),
     )
 
 
@@ -191,8 +191,8 @@ def compositions(count: int) -> MDHom:
         _function(a, cast(index_of("i"), "i4")),
         (_buffer("x", (count,), "i4"),),
         outputs,
-        (Access(0, _FLAT),),
-        (Access(0, _FLAT), Access(1, _FLAT)),
+        (BufferAccess(0, _FLAT),),
+        (BufferAccess(0, _FLAT), BufferAccess(1, _FLAT)),
     )
 
 
@@ -214,8 +214,8 @@ def largest(rows: int, columns: int) -> MDHom:
         _function(_A, index_of("j")),
         (_buffer("x", (rows, columns)),),
         (_buffer("y", (rows,)), _buffer("at", (rows,), "i8")),
-        (Access(0, _ROW_MAJOR),),
-        (Access(0, _FLAT), Access(1, _FLAT)),
+        (BufferAccess(0, _ROW_MAJOR),),
+        (BufferAccess(0, _FLAT), BufferAccess(1, _FLAT)),
     )
 
 
@@ -232,11 +232,11 @@ def dense_layer(i: int, j: int, k: int) -> MDHom:
             _buffer("b", (j,)),
         ),
         (_buffer("y", (i, j)),),
-        (Access(0, contracted), Access(1, (AffineIndex.of("k"), AffineIndex.of("j")))),
-        (Access(0, _ROW_MAJOR),),
+        (BufferAccess(0, contracted), BufferAccess(1, (AffineIndex.of("k"), AffineIndex.of("j")))),
+        (BufferAccess(0, _ROW_MAJOR),),
         Epilogue(
             _function(apply("max", _A * 2 + _B * 3 + _C, 0)),
-            (Access(2, _ROW_MAJOR), Access(3, bias)),
+            (BufferAccess(2, _ROW_MAJOR), BufferAccess(3, bias)),
         ),
     )
 
@@ -250,10 +250,10 @@ def _rows_of(i: int, j: int) -> MDHom:
         (_buffer("at", (i,), "i4"), _buffer("x", (7, j))),
         (_buffer("y", (i, j)),),
         (
-            Access(0, _FLAT),
-            Access(1, (ComputedIndex(cast(place, "i8")), AffineIndex.of("j"))),
+            BufferAccess(0, _FLAT),
+            BufferAccess(1, (ComputedIndex(cast(place, "i8")), AffineIndex.of("j"))),
         ),
-        (Access(0, _ROW_MAJOR),),
+        (BufferAccess(0, _ROW_MAJOR),),
     )
 
 
@@ -265,16 +265,18 @@ def _smoothed(i: int, j: int) -> MDHom:
         _function(_A + _B * 2),
         (_buffer("x", (i, j)),),
         (_buffer("y", (i, j)),),
-        (Access(0, _ROW_MAJOR), Access(0, (AffineIndex.of("i"), left))),
-        (Access(0, _ROW_MAJOR),),
+        (BufferAccess(0, _ROW_MAJOR), BufferAccess(0, (AffineIndex.of("i"), left))),
+        (BufferAccess(0, _ROW_MAJOR),),
     )
 
 
 def _blurred(i: int, j: int) -> MDHom:
     """The elements below two neighbours and their own, of an array that is one larger each way."""
 
-    def at(row: int, column: int) -> Access:
-        return Access(0, (AffineIndex.of("i", offset=row), AffineIndex.of("j", offset=column)))
+    def at(row: int, column: int) -> BufferAccess:
+        return BufferAccess(
+            0, (AffineIndex.of("i", offset=row), AffineIndex.of("j", offset=column))
+        )
 
     return MDHom(
         (Dim("i", i, CC), Dim("j", j, CC)),
@@ -282,7 +284,7 @@ def _blurred(i: int, j: int) -> MDHom:
         (_buffer("x", (i + 1, j + 1)),),
         (_buffer("y", (i, j)),),
         (at(0, 0), at(0, 1), at(1, 0)),
-        (Access(0, _ROW_MAJOR),),
+        (BufferAccess(0, _ROW_MAJOR),),
     )
 
 

@@ -19,14 +19,14 @@ from mdtensor.lower.ir.statements import (
     Allocate,
     Declare,
     If,
+    Increment,
     IndexCalc,
     Let,
     LetIndex,
     Loop,
     Set,
     Statement,
-    Step,
-    Store,
+    VectorStore,
 )
 from mdtensor.lower.ir.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 
@@ -209,15 +209,18 @@ def test_values_used_twice_are_named():
 @pytest.mark.parametrize(
     ("store", "expected"),
     [
-        (Store("O0", F4, name("i"), A4), ["O0[i] = a;"]),
-        (Store("O0", F4, name("i"), B4), ["vstore4(b, 0, O0 + i);"]),
-        (Store("O0", F4, name("i"), Ref("p", F4, 2), 3), ["O0[i] = p.s0;", "O0[i + 3] = p.s1;"]),
-        (Store("O0", F8, name("i"), A4), ["O0[i] = (double)(a);"]),
-        (Store("O0", F8, name("i"), B4), ["vstore4(convert_double4(b), 0, O0 + i);"]),
-        (Store("O0", F2, name("i"), A4), ["vstore_half_rte(a, i, O0);"]),
-        (Store("O0", F2, name("i"), B4), ["vstore_half4_rte(b, 0, O0 + i);"]),
-        (Store("O0", F2, name("i"), X), ["vstore_half_rte((float)(x), i, O0);"]),
-        (Store("O0", F2, name("i"), Y), ["vstore_half4_rte(convert_float4(y), 0, O0 + i);"]),
+        (VectorStore("O0", F4, name("i"), A4), ["O0[i] = a;"]),
+        (VectorStore("O0", F4, name("i"), B4), ["vstore4(b, 0, O0 + i);"]),
+        (
+            VectorStore("O0", F4, name("i"), Ref("p", F4, 2), 3),
+            ["O0[i] = p.s0;", "O0[i + 3] = p.s1;"],
+        ),
+        (VectorStore("O0", F8, name("i"), A4), ["O0[i] = (double)(a);"]),
+        (VectorStore("O0", F8, name("i"), B4), ["vstore4(convert_double4(b), 0, O0 + i);"]),
+        (VectorStore("O0", F2, name("i"), A4), ["vstore_half_rte(a, i, O0);"]),
+        (VectorStore("O0", F2, name("i"), B4), ["vstore_half4_rte(b, 0, O0 + i);"]),
+        (VectorStore("O0", F2, name("i"), X), ["vstore_half_rte((float)(x), i, O0);"]),
+        (VectorStore("O0", F2, name("i"), Y), ["vstore_half4_rte(convert_float4(y), 0, O0 + i);"]),
     ],
 )
 def test_stores(store, expected):
@@ -225,7 +228,7 @@ def test_stores(store, expected):
 
 
 def test_streaming_stores_need_an_aligned_output():
-    store = Store("O0", F4, name("i"), B4, streaming=True)
+    store = VectorStore("O0", F4, name("i"), B4, streaming=True)
     aligned, line = lines(store, streaming=True)
     assert aligned == "const int aligned_O0 = ((size_t)O0 & 63) == 0;"
     assert line.startswith("if (aligned_O0) __builtin_nontemporal_store(b, (__global float4*)(O0")
@@ -234,13 +237,13 @@ def test_streaming_stores_need_an_aligned_output():
 
 
 def test_streaming_stores_of_cuda_need_no_check():
-    store = Store("O0", F4, name("i"), Pack((Ref("x", F4),) * 4), streaming=True)
+    store = VectorStore("O0", F4, name("i"), Pack((Ref("x", F4),) * 4), streaming=True)
     text = lines(store, dialect=CUDA, streaming=True)
     assert text == ["__stcs((float4*)(O0 + i), make_float4(x, x, x, x));"]
 
 
 def test_loops_and_branches():
-    body = (Step("i", 2),)
+    body = (Increment("i", 2),)
     by_one = Loop("i", as_index(0), name("n"), as_index(1), body)
     assert lines(by_one) == [
         "#pragma clang loop vectorize(disable)",  # vectors are those that schedules say
@@ -262,7 +265,7 @@ def test_loops_and_branches():
 
 
 def test_loops_that_store_what_may_be_absent_are_not_unrolled():
-    flag, turn = Ref("some", np.dtype("u1")), Store("O0", F4, name("i"), Ref("x", F4))
+    flag, turn = Ref("some", np.dtype("u1")), VectorStore("O0", F4, name("i"), Ref("x", F4))
     unrolled = "#pragma clang loop unroll(disable)"
     for body, expected in (((Set(flag, flag), turn), 1), ((Set(flag, flag),), 0), ((turn,), 0)):
         scan = Loop("i", as_index(0), name("n"), as_index(1), body)
@@ -280,7 +283,7 @@ def test_index_calculations():
 def test_half_floats_in_cuda_are_their_bits():
     text = value_text(load(1, 1, 0, F2), dialect=CUDA)
     assert text == "of_half(I0[i])"
-    (line,) = lines(Store("O0", F2, name("i"), X), dialect=CUDA, memory=F2)
+    (line,) = lines(VectorStore("O0", F2, name("i"), X), dialect=CUDA, memory=F2)
     assert line == "store_half((float)(x), O0 + i);"
 
 
@@ -305,7 +308,7 @@ def test_lanes_need_a_language_with_vectors():
 
 def test_memory_is_moved_in_wide_pieces_in_every_dialect():
     ref = Ref("w", F4, 4)
-    store = Store("O0", F4, name("i"), ref)
+    store = VectorStore("O0", F4, name("i"), ref)
     assert value_text(load(4, 1), dialect=CUDA) == "*(const float4*)(I0 + i)"
     assert value_text(Slice(ref, 2), dialect=CUDA) == "w.z"
     assert value_text(Slice(ref, 2), dialect=OPENCL) == "w.s2"

@@ -12,7 +12,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.ir.loop_nest import LoopNest
-from mdtensor.lower.ir.statements import Store
+from mdtensor.lower.ir.statements import VectorStore
 from mdtensor.lower.ir.values import Calc, FromIndex, Gather, Iota, Load, Shift
 from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import GPU_CASES, source
@@ -78,7 +78,7 @@ def test_no_kernel_for_gpus_has_vectors():
         for node in (node for nest in nests for node in nodes_of(nest)):
             assert getattr(node, "lanes", 1) == 1
             kinds.add(type(node))
-    assert {FromIndex, Calc, Load, Store} <= kinds
+    assert {FromIndex, Calc, Load, VectorStore} <= kinds
     assert not kinds & {Iota, Gather, Shift}
 
 

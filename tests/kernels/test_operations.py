@@ -21,7 +21,7 @@ from mdtensor.translate.operations import OPERATIONS
 from mdtensor.translate.reference import run
 from mdtensor.translate.scalar import Expr, apply, const, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
@@ -68,10 +68,10 @@ def element_wise(results: list[Expr], dtype: str) -> MDHom:
     return MDHom(
         (Dim("i", COUNT, CC),),
         ScalarFunction((np.dtype(dtype),) * 2, tuple(results), "operations"),
-        tuple(Buffer(name, TensorSpec.of((COUNT,), dtype)) for name in "ab"),
-        tuple(Buffer(f"o{n}", TensorSpec.of((COUNT,), e.dtype)) for n, e in enumerate(results)),
-        (Access(0, index), Access(1, index)),
-        tuple(Access(n, index) for n in range(len(results))),
+        tuple(BufferSpec(name, TensorSpec.of((COUNT,), dtype)) for name in "ab"),
+        tuple(BufferSpec(f"o{n}", TensorSpec.of((COUNT,), e.dtype)) for n, e in enumerate(results)),
+        (BufferAccess(0, index), BufferAccess(1, index)),
+        tuple(BufferAccess(n, index) for n in range(len(results))),
     )
 
 

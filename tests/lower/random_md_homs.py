@@ -17,7 +17,7 @@ from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, I64, Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 from tests.lower.random_operators import Combining, random_combining
 from tests.lower.random_problems import EXTENTS, Operand, random_layout
 from tests.lower.random_scalars import Term, fitted, random_term
@@ -136,8 +136,8 @@ class _Drawing:
                 for name, combine in zip(self.names, combines, strict=True)
             ),
             scalar,
-            tuple(Buffer(f"in{n}", operand.spec) for n, operand in enumerate(inputs)),
-            tuple(Buffer(f"out{n}", operand.spec) for n, operand in enumerate(outputs)),
+            tuple(BufferSpec(f"in{n}", operand.spec) for n, operand in enumerate(inputs)),
+            tuple(BufferSpec(f"out{n}", operand.spec) for n, operand in enumerate(outputs)),
             tuple(accesses[b][a] for b, a in scalar_view),
             out_view,
             epilogue,
@@ -282,11 +282,11 @@ class _Drawing:
                 return found.expr
         raise UnsuitableError
 
-    def _inputs(self) -> tuple[tuple[Operand, ...], list[list[Access]]]:
+    def _inputs(self) -> tuple[tuple[Operand, ...], list[list[BufferAccess]]]:
         """Layouts of the buffers, large enough for what is read, and the accesses."""
         rng = self.rng
         operands: list[Operand] = []
-        accesses: list[list[Access]] = []
+        accesses: list[list[BufferAccess]] = []
         for number, buffer in enumerate(self.buffers):
             rank = len(buffer.lengths)
             bounds = [
@@ -351,7 +351,7 @@ class _Drawing:
 
     def _outputs(
         self, written: list[Term], kept: list[str]
-    ) -> tuple[tuple[Operand, ...], tuple[Access, ...]]:
+    ) -> tuple[tuple[Operand, ...], tuple[BufferAccess, ...]]:
         rng = self.rng
         types = [_stored(rng, term) for term in written]
         shared = len(types) > 1 and len(set(types)) == 1 and rng.random() < 0.4
@@ -363,14 +363,14 @@ class _Drawing:
             view = []
             for n in range(len(types)):
                 index[axis] = AffineIndex(offset=n)
-                view.append(Access(0, tuple(index)))
+                view.append(BufferAccess(0, tuple(index)))
             return (self._output(types[0], shape),), tuple(view)
         operands: list[Operand] = []
         view = []
         for n, dtype in enumerate(types):
             index, shape = self._place_results(kept)
             operands.append(self._output(dtype, shape))
-            view.append(Access(n, tuple(index)))
+            view.append(BufferAccess(n, tuple(index)))
         return tuple(operands), tuple(view)
 
     def _place_results(self, kept: list[str]) -> tuple[list[AffineIndex], list[int]]:
@@ -417,7 +417,7 @@ def _range(rng: random.Random, dtype: np.dtype) -> tuple[int, int]:
     return (-2, 2) if dtype.kind == "c" else (-4, 4)
 
 
-def _access(number: int, index: Sequence[AffineIndex | Expr], lows: Sequence[int]) -> Access:
+def _access(number: int, index: Sequence[AffineIndex | Expr], lows: Sequence[int]) -> BufferAccess:
     """The access with its indices moved to where the buffer begins."""
     axes: list[AffineIndex | ComputedIndex] = []
     for axis, low in zip(index, lows, strict=True):
@@ -425,7 +425,7 @@ def _access(number: int, index: Sequence[AffineIndex | Expr], lows: Sequence[int
             axes.append(AffineIndex(axis.coefficients, axis.offset - low))
         else:
             axes.append(ComputedIndex(axis))
-    return Access(number, tuple(axes))
+    return BufferAccess(number, tuple(axes))
 
 
 def _name(dtype: np.dtype) -> str:

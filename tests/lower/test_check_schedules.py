@@ -14,12 +14,12 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.ir.group_statements import (
     AwaitCopies,
     Barrier,
-    Exchange,
     MatrixProduct,
+    WarpShuffle,
 )
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.loop_nest import LoopNest
-from mdtensor.lower.ir.statements import If, Loop, Set, Store
+from mdtensor.lower.ir.statements import If, Loop, Set, VectorStore
 from mdtensor.lower.ir.values import Load
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule.default_schedule import plain
@@ -171,7 +171,7 @@ def _never(guard: If) -> If:
     return replace(guard, lhs=as_index(1), op="<", rhs=as_index(0))
 
 
-def _from_another(exchange: Exchange) -> Exchange:
+def _from_another(exchange: WarpShuffle) -> WarpShuffle:
     return replace(exchange, lane=exchange.lane + 1)
 
 
@@ -188,15 +188,15 @@ CHANGES: tuple[tuple[str, str, type, Change, float], ...] = (
     ("a loop is one step shorter", "cpu/einsum", Loop, _shorter, 0.4),
     ("a load is one element further", "cpu/stencil", Load, _further, 0.6),
     ("a load is one element further", "gpu/stencil", Load, _further, 0.3),
-    ("a store is one element further", "cpu/scan", Store, _further, 0.8),
-    ("a store is one element further", "gpu/einsum", Store, _further, 0.7),
-    ("a store is dropped", "cpu/records", Store, _dropped, 0.8),
+    ("a store is one element further", "cpu/scan", VectorStore, _further, 0.8),
+    ("a store is one element further", "gpu/einsum", VectorStore, _further, 0.7),
+    ("a store is dropped", "cpu/records", VectorStore, _dropped, 0.8),
     ("a guard is dropped", "gpu/einsum", If, _without_guard, 0.3),
     ("what is guarded is dropped", "gpu/scan", If, _never, 0.2),
     ("an assignment is dropped", "cpu/reduction", Set, _dropped, 0.2),
     ("copies are not awaited", "gpu/matrices", AwaitCopies, _dropped, 0.6),
     ("a product of matrices is dropped", "gpu/matrices", MatrixProduct, _dropped, 0.6),
-    ("another work-item is asked", "gpu/scan", Exchange, _from_another, 0.2),
+    ("another work-item is asked", "gpu/scan", WarpShuffle, _from_another, 0.2),
 )
 
 
@@ -230,7 +230,7 @@ def test_faults_that_are_put_in_are_found(
         if not targets:
             continue
         target = rng.choice(targets)
-        if kind in (Load, Store) and not _is_found(subject, _mutants(nests, target, _far)):
+        if kind in (Load, VectorStore) and not _is_found(subject, _mutants(nests, target, _far)):
             continue  # no point comes there
         tried += 1
         found += _is_found(subject, _mutants(nests, target, change))

@@ -23,7 +23,7 @@ from mdtensor.translate.reference import compute
 from mdtensor.translate.scalar import Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 from tests import workers
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz, fuzz_cuda, fuzz_llvm
@@ -164,7 +164,7 @@ def sorts_of(case: MDHomCase) -> Iterator[str]:
             yield "strided buffers"
 
 
-def _sorts_of_access(access: Access) -> Iterator[str]:
+def _sorts_of_access(access: BufferAccess) -> Iterator[str]:
     if not access.is_affine:
         yield "gathers"
     axes = [axis for axis in access.index if isinstance(axis, AffineIndex)]
@@ -296,10 +296,10 @@ def test_a_wrong_kernel_of_an_md_hom_is_caught(harm, message):
     spread = MDHom(
         (Dim("i", 4, PrefixSum(named("add", ["f4", "f4"]))),),
         ScalarFunction((np.dtype("f4"),), (x, x * 2), "f"),
-        (Buffer("x", TensorSpec.of((4,), "f4")),),
-        (Buffer("y", TensorSpec.of((7,), "f4")), Buffer("z", TensorSpec.of((4,), "f4"))),
-        (Access(0, (AffineIndex.of("i"),)),),
-        (Access(0, (AffineIndex.of(i=2),)), Access(1, (AffineIndex.of("i"),))),
+        (BufferSpec("x", TensorSpec.of((4,), "f4")),),
+        (BufferSpec("y", TensorSpec.of((7,), "f4")), BufferSpec("z", TensorSpec.of((4,), "f4"))),
+        (BufferAccess(0, (AffineIndex.of("i"),)),),
+        (BufferAccess(0, (AffineIndex.of(i=2),)), BufferAccess(1, (AffineIndex.of("i"),))),
     )
     case = single_case(spread, cpu(1, (0,), staged=("",)), ((1, 9),))
     run = StagedRun(case.drawn, case.stages, 0)
@@ -505,14 +505,14 @@ def test_what_was_wrong_once(name):
 def of_elements(*results: Expr, types: tuple[str, ...]) -> MDHom:
     """The md_hom that applies expressions of elements of several vectors to all of them."""
     every = (AffineIndex.of("i"),)
-    outputs = [Buffer(f"y{n}", TensorSpec.of((37,), r.dtype)) for n, r in enumerate(results)]
+    outputs = [BufferSpec(f"y{n}", TensorSpec.of((37,), r.dtype)) for n, r in enumerate(results)]
     return MDHom(
         (Dim("i", 37, CC),),
         ScalarFunction(tuple(map(np.dtype, types)), results),
-        tuple(Buffer(f"x{n}", TensorSpec.of((37,), t)) for n, t in enumerate(types)),
+        tuple(BufferSpec(f"x{n}", TensorSpec.of((37,), t)) for n, t in enumerate(types)),
         tuple(outputs),
-        tuple(Access(n, every) for n in range(len(types))),
-        tuple(Access(n, every) for n in range(len(results))),
+        tuple(BufferAccess(n, every) for n in range(len(types))),
+        tuple(BufferAccess(n, every) for n in range(len(results))),
     )
 
 
@@ -533,10 +533,13 @@ def test_a_staged_array_keeps_the_type_that_its_places_are_computed_from():
     md_hom = MDHom(
         (Dim("i", 9, CC), Dim("j", 5, CC)),
         ScalarFunction((given.dtype, taken.dtype), (cast(given, "f4") + taken,)),
-        (Buffer("at", TensorSpec.of((9,), "u1")), Buffer("x", TensorSpec.of((300, 5), "f4"))),
-        (Buffer("y", TensorSpec.of((9, 5), "f4")),),
-        (Access(0, rows), Access(1, (place, AffineIndex.of("j")))),
-        (Access(0, all_of),),
+        (
+            BufferSpec("at", TensorSpec.of((9,), "u1")),
+            BufferSpec("x", TensorSpec.of((300, 5), "f4")),
+        ),
+        (BufferSpec("y", TensorSpec.of((9, 5), "f4")),),
+        (BufferAccess(0, rows), BufferAccess(1, (place, AffineIndex.of("j")))),
+        (BufferAccess(0, all_of),),
     )
     problem = problem_from_md_hom(md_hom)
     assert staged_dtype(problem, 0) == np.uint8
@@ -553,10 +556,10 @@ def test_counting_what_remains():
         ScalarFunction(
             (np.dtype("u4"),), (cast(apply("mod", index_of(j), 3), "f4"), const(1, "i4"))
         ),
-        (Buffer("x", TensorSpec.of((64,), "u4")),),
-        (Buffer("sum", TensorSpec.of((), "f4")), Buffer("count", TensorSpec.of((), "i4"))),
-        (Access(0, (AffineIndex.of(j),)),),
-        (Access(0, ()), Access(1, ())),
+        (BufferSpec("x", TensorSpec.of((64,), "u4")),),
+        (BufferSpec("sum", TensorSpec.of((), "f4")), BufferSpec("count", TensorSpec.of((), "i4"))),
+        (BufferAccess(0, (AffineIndex.of(j),)),),
+        (BufferAccess(0, ()), BufferAccess(1, ())),
     )
     schedule = gpu(
         2,

@@ -19,7 +19,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.scalar import param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz
 
@@ -56,10 +56,13 @@ def row_reduction(op: Operator) -> tuple[MDHom, list[np.ndarray]]:
     md_hom = MDHom(
         (Dim("i", ROWS, CC), Dim("j", COLUMNS, Pointwise(op))),
         ScalarFunction(op.dtypes, tuple(param(n, dt) for n, dt in enumerate(op.dtypes)), "id"),
-        tuple(Buffer(f"I{n}", TensorSpec.of(a.shape, a.dtype)) for n, a in enumerate(arrays)),
-        tuple(Buffer(f"O{n}", TensorSpec.of((ROWS,), dt)) for n, dt in enumerate(op.dtypes)),
-        tuple(Access(n, (AffineIndex.of("i"), AffineIndex.of("j"))) for n in range(len(op.dtypes))),
-        tuple(Access(n, (AffineIndex.of("i"),)) for n in range(len(op.dtypes))),
+        tuple(BufferSpec(f"I{n}", TensorSpec.of(a.shape, a.dtype)) for n, a in enumerate(arrays)),
+        tuple(BufferSpec(f"O{n}", TensorSpec.of((ROWS,), dt)) for n, dt in enumerate(op.dtypes)),
+        tuple(
+            BufferAccess(n, (AffineIndex.of("i"), AffineIndex.of("j")))
+            for n in range(len(op.dtypes))
+        ),
+        tuple(BufferAccess(n, (AffineIndex.of("i"),)) for n in range(len(op.dtypes))),
     )
     return md_hom, arrays
 
@@ -135,10 +138,10 @@ def test_sums_along_two_dims_in_their_order(name):
     md_hom = MDHom(
         (Dim("i", 6, Pointwise(op)), Dim("j", 7, CC), Dim("k", 8, Pointwise(op))),
         ScalarFunction(op.dtypes, (param(0, "i4"),), "id"),
-        (Buffer("x", TensorSpec.of(x.shape, "i4")),),
-        (Buffer("y", TensorSpec.of((7,), "i4")),),
-        (Access(0, tuple(map(AffineIndex.of, "ijk"))),),
-        (Access(0, (AffineIndex.of("j"),)),),
+        (BufferSpec("x", TensorSpec.of(x.shape, "i4")),),
+        (BufferSpec("y", TensorSpec.of((7,), "i4")),),
+        (BufferAccess(0, tuple(map(AffineIndex.of, "ijk"))),),
+        (BufferAccess(0, (AffineIndex.of("j"),)),),
     )
     schedule = cpu(3, (0, 2), staged=("",), parts=(2, 1, 2), reduce_order=(2, 0))
     program = fuzz.device().compile(render(lowered(problem_from_md_hom(md_hom), schedule), OPENCL))

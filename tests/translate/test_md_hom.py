@@ -11,7 +11,7 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.scalar import index_of
 from mdtensor.translate.scalar_function import ScalarFunction, product
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess
 
 MATMUL = md_hom_from_einsum("ij,jk->ik", [TensorSpec.of((2, 3)), TensorSpec.of((3, 4))])
 DIM_I, DIM_J, DIM_K = MATMUL.dims
@@ -50,16 +50,16 @@ WRONG = {
         "dims": (DIM_I, replace(DIM_J, combine=Pointwise(named("add", ["i4"]))), DIM_K)
     },
     r"^access \(i\) has 1 indices for buffer out: float32\[2, 4\]$": {
-        "out_view": (Access(0, (AffineIndex.of("i"),)),)
+        "out_view": (BufferAccess(0, (AffineIndex.of("i"),)),)
     },
     r"^index k\+1 of buffer 'out' runs from 1 to 4, but axis 1 has extent 4": {
-        "out_view": (Access(0, (AffineIndex.of("i"), AffineIndex.of("k", offset=1))),)
+        "out_view": (BufferAccess(0, (AffineIndex.of("i"), AffineIndex.of("k", offset=1))),)
     },
     r"^the output view \(i, j\) uses \['j'\]": {
-        "out_view": (Access(0, (AffineIndex.of("i"), AffineIndex.of("j"))),)
+        "out_view": (BufferAccess(0, (AffineIndex.of("i"), AffineIndex.of("j"))),)
     },
     r"^the output view \(i, 0\) lacks \['k'\]": {
-        "out_view": (Access(0, (AffineIndex.of("i"), AffineIndex())),)
+        "out_view": (BufferAccess(0, (AffineIndex.of("i"), AffineIndex())),)
     },
 }
 

@@ -19,7 +19,7 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import apply, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, product
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.cases import CASES, Case, operands, tolerance
 
 I64 = np.dtype(np.int64)
@@ -69,7 +69,7 @@ def by_definition(md_hom: MDHom, inputs: list[np.ndarray]) -> list[dict[tuple[in
     return results
 
 
-def place(access: Access, at: dict[str, int]) -> tuple[int, ...]:
+def place(access: BufferAccess, at: dict[str, int]) -> tuple[int, ...]:
     return tuple(i.offset + sum(c * at[d] for d, c in i.coefficients) for i in access.index)
 
 
@@ -109,10 +109,12 @@ def instance(
     return MDHom(
         tuple(Dim(name, extent, combine) for name, (extent, combine) in dims.items()),
         scalar,
-        tuple(Buffer(f"in{n}", spec) for n, (spec, _) in enumerate(inputs)),
-        tuple(Buffer(f"out{n}", spec) for n, (spec, _) in enumerate(outputs)),
-        tuple(Access(n, index) for n, (_, indices) in enumerate(inputs) for index in indices),
-        tuple(Access(n, index) for n, (_, indices) in enumerate(outputs) for index in indices),
+        tuple(BufferSpec(f"in{n}", spec) for n, (spec, _) in enumerate(inputs)),
+        tuple(BufferSpec(f"out{n}", spec) for n, (spec, _) in enumerate(outputs)),
+        tuple(BufferAccess(n, index) for n, (_, indices) in enumerate(inputs) for index in indices),
+        tuple(
+            BufferAccess(n, index) for n, (_, indices) in enumerate(outputs) for index in indices
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer, SymbolicBuffer
 from mdtensor.translate.python.expr_from_function import traced
-from mdtensor.translate.records.records import Operand, symbol_of
+from mdtensor.translate.records.records import RecordOperand, symbol_of
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.stencils.stencil_from_function import Field
 from mdtensor.translate.tracing import while_tracing
@@ -58,7 +58,7 @@ def of_loops() -> dict[str, Any]:
 
 
 def values() -> dict[str, Any]:
-    person = symbol_of(PERSON, Operand(0, lambda column: param(column.word, "u4")))
+    person = symbol_of(PERSON, RecordOperand(0, lambda column: param(column.word, "u4")))
     return of_loops() | {
         "element": param(0, "f4"),
         "record": person,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ def test_affine_indices(index: AffineIndex, printed: str, bounds: tuple[int, int
 
 
 def test_accesses_know_and_rename_their_dims() -> None:
-    access = Access(0, (AffineIndex.of("i", "r"), AffineIndex.of("i"), AffineIndex.of(k=0)))
+    access = BufferAccess(0, (AffineIndex.of("i", "r"), AffineIndex.of("i"), AffineIndex.of(k=0)))
     assert access.dims == ("i", "r")
     assert repr(access.renamed({"i": "x", "r": "y", "k": "z"})) == "(x+y, x, 0z)"
 
 
 def test_buffers_print_their_spec() -> None:
-    assert repr(Buffer("A", TensorSpec.of((2, 3), "f4", (1, 2)))) == "A: float32[2, 3]:1,2"
+    assert repr(BufferSpec("A", TensorSpec.of((2, 3), "f4", (1, 2)))) == "A: float32[2, 3]:1,2"

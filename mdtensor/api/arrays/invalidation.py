@@ -14,7 +14,7 @@ from typing import Protocol
 has_tensors = False
 
 
-class Watch:
+class ContextWatch:
     """What has all calls ask what is meant for their context, for as long as it is there.
 
     No interrupt can come between its end and that of its element of `watchers`.
@@ -23,9 +23,9 @@ class Watch:
     __slots__ = ("__weakref__",)
 
 
-def watch() -> Watch:
+def watch() -> ContextWatch:
     """A new watch, for a context to hold."""
-    made = Watch()
+    made = ContextWatch()
     try:
         watchers.append(weakref.ref(made, watchers.remove))
         return made
@@ -35,7 +35,7 @@ def watch() -> Watch:
 
 # One element for each call of any thread that is being recorded, and for each mode of
 # tuning that was entered: where there is one, calls ask what is meant for their own context.
-watchers: list[weakref.ref[Watch]] = []
+watchers: list[weakref.ref[ContextWatch]] = []
 
 
 class Clearable(Protocol):

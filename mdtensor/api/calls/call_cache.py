@@ -1,10 +1,10 @@
 """The call cache: a repeated call goes from its arguments straight to its kernels.
 
-Every front end is wrapped in `recalled`. A call's key is what the caller wrote: layouts of arrays,
-values of everything else, functions by what they say. The first call with a key is made in full,
-and what it ran is noted; where these were computations on arrays that the caller gave, and on what
-they gave, later calls with this key run their kernels and nothing else. Tables are emptied whenever
-better kernels may exist, see `invalidation.clear`.
+Every front end is wrapped in `with_call_cache`. A call's key is what the caller wrote: layouts of
+arrays, values of everything else, functions by what they say. The first call with a key is made in
+full, and what it ran is noted; where these were computations on arrays that the caller gave, and on
+what they gave, later calls with this key run their kernels and nothing else. Tables are emptied
+whenever better kernels may exist, see `invalidation.clear`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ from mdtensor.api.arrays.torch_tensors import (
 )
 from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_key import Described, NotPlainError, describer, typical, with_out
-from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
+from mdtensor.api.calls.call_recorder import (
+    OUT,
+    REFUSED,
+    ByContent,
+    Launch,
+    RecordedComputation,
+    launch_of,
+)
 from mdtensor.api.calls.hot_calls import MISSED, HotCalls
 from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
@@ -52,7 +59,9 @@ NO_TENSORS = object()  # what is given of a call without tensors of torch
 
 
 # What the calls of this context have run so far, where one of them may be recalled later.
-_recording: ContextVar[list[Noted | None] | None] = ContextVar("recording", default=None)
+_recording: ContextVar[list[RecordedComputation | None] | None] = ContextVar(
+    "recording", default=None
+)
 _active = invalidation.watchers
 # What makes a call on lazy arrays in this context, which is differentiated: it gets the function
 # and its arguments. None where nothing is.
@@ -62,7 +71,7 @@ tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 planner: ContextVar[Callable[[Any], Any] | None] = ContextVar("planner", default=None)
 
 
-def note(noted: Noted) -> None:
+def note(noted: RecordedComputation) -> None:
     """Records what the current call ran, for the call cache."""
     if _active and (notes := _recording.get()) is not None:
         notes.append(noted)
@@ -79,7 +88,7 @@ def is_noting() -> bool:
 
 
 # Holds what has calls of this context ask, for as long as the context is there.
-_watch: ContextVar[invalidation.Watch | None] = ContextVar("watch", default=None)
+_watch: ContextVar[invalidation.ContextWatch | None] = ContextVar("watch", default=None)
 
 
 def watching() -> Setting:
@@ -87,7 +96,7 @@ def watching() -> Setting:
     return _watch, invalidation.watch()
 
 
-def noting(notes: list[Noted | None]) -> tuple[Setting, Setting]:
+def noting(notes: list[RecordedComputation | None]) -> tuple[Setting, Setting]:
     """The settings with which calls are parts of a call: each is made in full and noted."""
     return (_recording, notes), watching()
 
@@ -97,12 +106,12 @@ def _is_seen() -> bool:
     return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
 
 
-def _unless_seen(launch: Launch, arrays: Sequence[Any]) -> Launch | None:
+def _usable_launch(launch: Launch, arrays: Sequence[Any]) -> Launch | None:
     """A launch that was kept, if it may be taken, which a trace is told."""
     if _is_seen():
         return None
     found = launch.launch_for(arrays) if isinstance(launch, ByContent) else launch
-    return call_trace.timed(launch, told_of(found))
+    return call_trace.traced_launch(launch, told_of(found))
 
 
 def in_full() -> None:
@@ -116,7 +125,7 @@ def is_traced(argument: object) -> bool:
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
-def recalled(
+def with_call_cache(
     function: Callable[P, Any],
     of: Callable[[Any], Hashable] | None = None,
     *,
@@ -257,7 +266,7 @@ def recalled(
             return found
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
             if _active:
-                call_trace.missed(None, known)
+                call_trace.record_miss(None, known)
                 if (trace := tracer.get()) is not None:
                     return trace(whole, args, options)
             if module := collection_among((*args, *options.values())):
@@ -268,7 +277,7 @@ def recalled(
         if launch is not None and once:
             repeated(key, args, options, launch)
         if launch is not None and _active:
-            launch = _unless_seen(launch, arrays)
+            launch = _usable_launch(launch, arrays)
         if launch is not None:
             result = launch(*arrays)
             if result is OUT:
@@ -276,7 +285,7 @@ def recalled(
             if result is not REFUSED:
                 return result
         if _active:
-            call_trace.missed(key, known)
+            call_trace.record_miss(key, known)
         if is_noting():  # a part of the call that is being made
             return whole(*args, **options)
         device = None if cupy_arrays.array_class is None else device_scope.elsewhere(args, options)
@@ -313,9 +322,9 @@ def _in_full(
     by_layout: bool,
 ) -> Any:
     """A call past the cache; the next one with its key is cached, if it can be."""
-    args, options, originals = _told_apart(args, options)
+    args, options, originals = _deduplicated(args, options)
     key, arrays = described(args, options)
-    notes: list[Noted | None] = []
+    notes: list[RecordedComputation | None] = []
     generation = invalidation.generation()
     preparing()
     try:
@@ -336,7 +345,7 @@ def _in_full(
         if launch is not None:
             _keep(known, key, launch, generation)
             once.keep(key, generation)
-    call_trace.kept(key, known)
+    call_trace.record_cached(key, known)
     return originals.get(id(result), result)
 
 
@@ -370,7 +379,7 @@ def _keep_by_content(
     _keep(known, key, asks, generation)
 
 
-def _told_apart(
+def _deduplicated(
     args: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, Array]]:
     """Arguments in which no array stands twice: views of one, by what they are views of.

@@ -27,7 +27,7 @@ _may_share_memory = np.may_share_memory
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class RecordedComputation:
     """A computation that a call ran on `operands`, into `targets`, and its `result`.
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
@@ -45,7 +45,12 @@ class Noted:
 
 
 def launch_of(
-    noted: Noted, given: Sequence[Any], returned: Any, out: Any, *, by_layout: bool = False
+    noted: RecordedComputation,
+    given: Sequence[Any],
+    returned: Any,
+    out: Any,
+    *,
+    by_layout: bool = False,
 ) -> tuple[Launch, tuple[int, ...]] | None:
     """The launch that repeats a recorded call, and the numbers of arrays that it depends on.
 
@@ -70,7 +75,7 @@ def launch_of(
 
 
 def _direct(
-    noted: Noted,
+    noted: RecordedComputation,
     given: Sequence[Any],
     order: Sequence[int],
     targets: Sequence[int],
@@ -98,7 +103,7 @@ def _direct(
 
 
 def _into_given(
-    noted: Noted,
+    noted: RecordedComputation,
     given: Sequence[Any],
     order: Sequence[int],
     targets: Sequence[int],

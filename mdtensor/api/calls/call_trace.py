@@ -20,14 +20,21 @@ from mdtensor import stage_timer
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.launchers import told_of
 from mdtensor.api.calls.statistics import Tally
-from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, save_events, table
+from mdtensor.api.calls.trace_report import (
+    CallRecord,
+    KernelRecord,
+    StageSpan,
+    events,
+    save_events,
+    table,
+)
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, shown
-from mdtensor.scoped import Blocks, Setting, scoped
+from mdtensor.scoped import ContextSettings, Setting, scoped
 
 if TYPE_CHECKING:
-    from mdtensor.api.engine.kernel_choice import Choice
+    from mdtensor.api.engine.kernel_choice import KernelChoice
     from mdtensor.lower.problem.problem import Problem
     from mdtensor.lower.schedule.schedule import Schedule
 
@@ -42,12 +49,12 @@ class Trace:
 
     def clear(self) -> None:
         """Drops what was noted."""
-        self.calls: list[Call] = []
+        self.calls: list[CallRecord] = []
         self.left_out = 0
         # Of keys of calls that this trace saw: the generation in which they were kept, if at all.
         self.kept = Bounded[object, int | None](MOST_CALLS)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallRecord) -> None:
         """Notes a call; one of too many is counted."""
         if len(self.calls) < MOST_CALLS:
             self.calls.append(call)
@@ -65,10 +72,10 @@ class Trace:
         save_events(path, events(self.calls))
 
 
-_entered = Blocks[Trace]("traces")
+_entered = ContextSettings[Trace]("traces")
 # The trace of the whole process, where there is one, and what has calls look for it.
 _everywhere: list[Trace] = []
-_watches: list[invalidation.Watch] = []
+_watches: list[invalidation.ContextWatch] = []
 _open: ContextVar[_Recorder | None] = ContextVar("open", default=None)
 
 
@@ -101,7 +108,7 @@ def trace() -> Generator[Trace]:
 class _Recorder:
     """Notes the stages of one call, in one thread."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallRecord) -> None:
         self.call = call
         self.served_by: list[object] = []  # which is described when nobody waits
         self._begun: list[tuple[str, float, float]] = []  # stage, when, seconds of those inside
@@ -116,7 +123,7 @@ class _Recorder:
             outer, since, others = self._begun[-1]
             self._begun[-1] = outer, since, others + end - begin
         thread = threading.get_ident()
-        self.call.spans.append(Span(stage, begin, end, end - begin - inside, thread))
+        self.call.spans.append(StageSpan(stage, begin, end, end - begin - inside, thread))
 
     def ran(self, kernel: object) -> None:
         self.served_by.append(kernel)
@@ -179,7 +186,7 @@ def traced(
     front_end: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Makes a call, which the traces of this context note."""
-    call = Call(front_end, time.perf_counter(), threading.get_ident())
+    call = CallRecord(front_end, time.perf_counter(), threading.get_ident())
     found, noted = _Recorder(call), traces()
     settings = [(_open, found), (stage_timer.recorder, found)]
     try:
@@ -197,10 +204,10 @@ def traced(
 
 def unnoted() -> Setting:
     """The setting with which no trace notes calls, since they are planned instead of made."""
-    return _open, _Recorder(Call("", 0.0, 0))
+    return _open, _Recorder(CallRecord("", 0.0, 0))
 
 
-def timed(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[..., Any]:
+def traced_launch(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[..., Any]:
     """A launch that was kept, as a stage of the call that is being made, which is told of it."""
     if (found := _open.get()) is None:
         return launch
@@ -214,7 +221,7 @@ def timed(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[.
     return in_stage
 
 
-def looked_up(ready: object | None) -> None:
+def record_lookup(ready: object | None) -> None:
     """Tells a call without a key of its own, or one that is made in full, what was kept."""
     if (found := _open.get()) is None:
         return
@@ -222,14 +229,14 @@ def looked_up(ready: object | None) -> None:
     found.served_by += told_of(ready)
 
 
-def runs(launch: object | None) -> None:
+def record_run(launch: object | None) -> None:
     """Tells a call that only runs what was kept of that, and begins its stage "run"."""
-    looked_up(launch)
+    record_lookup(launch)
     if launch is not None and (found := _open.get()) is not None:
         found.begin("run")
 
 
-def missed(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> None:
+def record_miss(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> None:
     """Tells the call that is being made why no launch was kept for it."""
     if (found := _open.get()) is not None and not found.call.cache.startswith("miss"):
         found.call.cache = f"miss: {_reason(key, known)}"
@@ -265,40 +272,42 @@ def _part(key: tuple[object, ...], place: int) -> str:
     return "argument"
 
 
-def kept(key: tuple[object, ...], known: Mapping[Any, object]) -> None:
+def record_cached(key: tuple[object, ...], known: Mapping[Any, object]) -> None:
     """Tells the traces of this context whether a call that was made in full is kept."""
     for each in traces():
         each.kept[id(known), key] = invalidation.generation() if key in known else None
 
 
-def _kernels_of(told: object) -> list[Kernel]:
+def _kernels_of(told: object) -> list[KernelRecord]:
     """The kernels in what `stage_timer.ran` was told."""
     if isinstance(told, Tally):
-        return [Kernel(told.engine, told.reason, "")]
+        return [KernelRecord(told.engine, told.reason, "")]
     if isinstance(told, Evaluated):
         from mdtensor.lower.problem.problem import problem_from_md_hom
         from mdtensor.lower.problem.problem_key import problem_key
 
-        return [Kernel("evaluated", problem_key(problem_from_md_hom(told.md_hom)), "by NumPy")]
-    from mdtensor.api.engine.fused_calls import Fused
-    from mdtensor.api.engine.kernel_choice import Choice, Unseen
+        return [
+            KernelRecord("evaluated", problem_key(problem_from_md_hom(told.md_hom)), "by NumPy")
+        ]
+    from mdtensor.api.engine.fused_calls import FusedKernel
+    from mdtensor.api.engine.kernel_choice import DeferredChoice, KernelChoice
 
-    if isinstance(told, Unseen):
+    if isinstance(told, DeferredChoice):
         told = told.choice()
-    if isinstance(told, Choice):
+    if isinstance(told, KernelChoice):
         return [_kernel(_tier(told), told.problem, told.schedule)]
-    if isinstance(told, Fused):
+    if isinstance(told, FusedKernel):
         return [_kernel("fused", problem, schedule) for problem, schedule in told.steps]
     return []
 
 
-def _kernel(tier: str, problem: Problem, schedule: Schedule) -> Kernel:
+def _kernel(tier: str, problem: Problem, schedule: Schedule) -> KernelRecord:
     from mdtensor.lower.problem.problem_key import problem_key
 
-    return Kernel(tier, problem_key(problem), schedule.describe(problem))
+    return KernelRecord(tier, problem_key(problem), schedule.describe(problem))
 
 
-def _tier(choice: Choice) -> str:
+def _tier(choice: KernelChoice) -> str:
     from mdtensor.api.engine.launch_counter import StandIn
 
     if choice.origin == "tuned":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.async_steps import Begins, Launch, launched, run_all
+from mdtensor.api.async_steps import Begins, StepLaunch, launched, run_all
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.hot_calls import runs_at_once, uncounted
 from mdtensor.api.calls.launchers import counting, scalar_result, several_launch, single_launch
@@ -26,7 +26,7 @@ _MUCH = 1 << 24  # bytes of arrays between steps: steps on these take longer tha
 Conversions = Sequence[tuple[int, np.dtype]]  # positions of operands, and the types to copy them to
 
 
-class Ready:
+class Executable:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
@@ -67,7 +67,7 @@ class Ready:
             if _may_lack_memory(launches, temporaries, slots):
                 run = _one_by_one(launches, makes, slots.stop, filled)
             elif (at_once := _at_once(launches, temporaries, slots.stop)) is not None:
-                every = Launch(at_once, None, tuple(range(slots.stop)))
+                every = StepLaunch(at_once, None, tuple(range(slots.stop)))
                 run = _in_steps((every,), (), filled) if filled else at_once
             else:
                 run = _in_steps(launches, makes, filled)
@@ -93,7 +93,7 @@ def _of_some(run: Run, program: Program) -> Run:
     slots = (*program.steps[0].operands, program.operands)
     if slots == tuple(range(program.operands + 1)):
         return run
-    choose = Launch(run, None, slots).arrays
+    choose = StepLaunch(run, None, slots).arrays
 
     def of_some(*arrays: Array) -> None:
         run(*choose(arrays))
@@ -120,7 +120,7 @@ def _converting(run: Run, conversions: Conversions) -> Run:
 
 
 def _in_steps(
-    launches: Sequence[Launch], temporaries: Sequence[Make], filled: Sequence[tuple[int, float]]
+    launches: Sequence[StepLaunch], temporaries: Sequence[Make], filled: Sequence[tuple[int, float]]
 ) -> Run:
     """Runs steps on operands, results and new arrays for what lies between them."""
 
@@ -135,7 +135,7 @@ def _in_steps(
 
 
 def _at_once(
-    launches: Sequence[Launch], temporaries: Sequence[TensorSpec], arrays: int
+    launches: Sequence[StepLaunch], temporaries: Sequence[TensorSpec], arrays: int
 ) -> Run | None:
     """What runs steps on so many arrays as one launch, where that takes arrays' addresses alone."""
     uncounteds = [uncounted(launch.run) for launch in launches]
@@ -157,7 +157,7 @@ def _at_once(
     return found
 
 
-def _is_alone(launch: Launch) -> bool:
+def _is_alone(launch: StepLaunch) -> bool:
     """Whether the calling thread runs a step by itself."""
     run, _ = uncounted(launch.run)
     if runs_at_once(run):
@@ -166,7 +166,7 @@ def _is_alone(launch: Launch) -> bool:
 
 
 def _may_lack_memory(
-    launches: Sequence[Launch], temporaries: Sequence[TensorSpec], results: range
+    launches: Sequence[StepLaunch], temporaries: Sequence[TensorSpec], results: range
 ) -> bool:
     """Whether arrays between steps are made late and dropped early: they are large.
 
@@ -177,7 +177,7 @@ def _may_lack_memory(
 
 
 def _one_by_one(
-    launches: Sequence[Launch],
+    launches: Sequence[StepLaunch],
     temporaries: Sequence[Make],
     first: int,
     filled: Sequence[tuple[int, float]],

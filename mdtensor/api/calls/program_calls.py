@@ -31,7 +31,7 @@ from mdtensor.api.arrays.results import as_returned, begin_with, check_out
 from mdtensor.api.arrays.unaligned_arrays import copy_into
 from mdtensor.api.async_steps import Begun
 from mdtensor.api.calls import call_cache, call_trace, statistics
-from mdtensor.api.calls.executable import Ready, Run, as_converted
+from mdtensor.api.calls.executable import Executable, Run, as_converted
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
@@ -48,8 +48,8 @@ from mdtensor.translate.rewrites.stages import staged
 from mdtensor.translate.tracing import TRACED
 
 if TYPE_CHECKING:
-    from mdtensor.api.engine.fused_calls import Fused
-    from mdtensor.api.engine.kernel_choice import Choice, Unseen
+    from mdtensor.api.engine.fused_calls import FusedKernel
+    from mdtensor.api.engine.kernel_choice import DeferredChoice, KernelChoice
 
 Build = Callable[[tuple[TensorSpec, ...]], Program]
 T = TypeVar("T")
@@ -84,7 +84,7 @@ _TABLE_SIZE = 8192
 _table = Bounded[Hashable, Any](_TABLE_SIZE)
 # Executables by where they run and the keys of programs. A table of their own, since each new
 # kernel drops all of them: among the others, they would have to be looked for.
-_executables = Bounded[Hashable, Ready](_TABLE_SIZE)
+_executables = Bounded[Hashable, Executable](_TABLE_SIZE)
 
 
 def _registry() -> Any:
@@ -175,7 +175,7 @@ def call(
     is_seen = is_watched()
     found = None if is_seen else _executables.get((place, seen))
     if invalidation.watchers:
-        call_trace.looked_up(found)
+        call_trace.record_lookup(found)
     if found is None:
         alike = skeleton or (lambda: Skeleton((key, moment()), build))
         alike = None if is_seen or xp is not np else alike
@@ -191,7 +191,7 @@ def call(
         ready = None
         _run(found, arrays, results, xp)
     else:
-        ready = found if isinstance(found, Ready) else ready_for(found, xp, evaluates=True)
+        ready = found if isinstance(found, Executable) else ready_for(found, xp, evaluates=True)
         if ready is not found and generation == invalidation.generation():  # else out of date
             _executables.keep((place, seen), ready)
         with stage("run"):
@@ -262,7 +262,7 @@ def _member_or_built(
     return program
 
 
-def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> Ready:
+def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> Executable:
     """The executable of a computation, on arrays of NumPy or of CuPy's current device.
 
     Where it `evaluates`, NumPy's functions may compute a step that has no kernel yet.
@@ -278,16 +278,16 @@ def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> R
 
 
 def _ready_with(
-    program: Program, xp: Any, given: Sequence[Unseen] = (), *, evaluates: bool = False
-) -> Ready:
+    program: Program, xp: Any, given: Sequence[DeferredChoice] = (), *, evaluates: bool = False
+) -> Executable:
     """The executable of a computation, by given programs or those chosen for its steps."""
     steps, served_by = program.steps, list[object](given)
-    known: dict[int, Choice | Evaluated] = {}
+    known: dict[int, KernelChoice | Evaluated] = {}
 
     def interpreted(step: Step) -> Run | None:
         return None if given else _interpreted(step)
 
-    def chosen(step: Step) -> Choice | Evaluated | Unseen:
+    def chosen(step: Step) -> KernelChoice | Evaluated | DeferredChoice:
         if given:
             return given[next(n for n, s in enumerate(steps) if s.md_hom is step.md_hom)]
         if (choice := known.get(id(step))) is None:
@@ -305,7 +305,9 @@ def _ready_with(
     if fusion is not None:
         served_by[:] = fusion.kernels.values()
 
-    def kernel_of(step: Step | FusedStep) -> Choice | Evaluated | Fused | Unseen:
+    def kernel_of(
+        step: Step | FusedStep,
+    ) -> KernelChoice | Evaluated | FusedKernel | DeferredChoice:
         if isinstance(step, Step):
             return chosen(step)
         assert fusion is not None
@@ -320,7 +322,7 @@ def _ready_with(
             return run, None
         return kernel_of(step).program.beginner(behind=behind)
 
-    ready = Ready(
+    ready = Executable(
         program,
         xp,
         lambda spec: allocator(spec, xp),
@@ -338,7 +340,7 @@ def _ready_with(
 
 
 def _note(
-    ready: Ready,
+    ready: Executable,
     operands: Sequence[object],
     arrays: Sequence[Array],
     constants: int,
@@ -354,7 +356,9 @@ def _note(
         if check is not None:
             new, into = _checking(new, check, len(arrays)), _checking(into, check, len(arrays))
         call_cache.note(
-            call_cache.Noted(new, into, operands[:count], targets, result, kept, ready.served_by)
+            call_cache.RecordedComputation(
+                new, into, operands[:count], targets, result, kept, ready.served_by
+            )
         )
 
 
@@ -418,7 +422,7 @@ def launcher_of(md_hom: MDHom, xp: Any) -> Run:
     return _interpreted(step) or _chosen(step, xp).program.launcher()
 
 
-def _chosen(step: Step, xp: Any, *, evaluates: bool = False) -> Choice | Evaluated:
+def _chosen(step: Step, xp: Any, *, evaluates: bool = False) -> KernelChoice | Evaluated:
     arrays, registry = _arrays_of(xp), _registry()
     registry.saw(step.md_hom, arrays)
     return (registry.serving if evaluates else registry.choice_for)(step.md_hom, arrays)

@@ -18,7 +18,7 @@ from mdtensor.api.calls.program_calls import Build, call, planner
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, Term
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, SubscriptIndex, Subscripts, Term
 from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.ragged_dims import (
     OFFSETS,
@@ -286,11 +286,11 @@ def _named(subscripts: Subscripts, numbers: Sequence[int]) -> tuple[str, str]:
     return next(iter(found))
 
 
-def _is_plain(index: Index) -> bool:
+def _is_plain(index: SubscriptIndex) -> bool:
     return index.name != ELLIPSIS and index.sum.name is not None
 
 
-def _uses(index: Index, names: Sequence[str]) -> bool:
+def _uses(index: SubscriptIndex, names: Sequence[str]) -> bool:
     if index.name == ELLIPSIS:
         return False
     return any(name in names for name, _ in index.sum.dims)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mdtensor.api.calls.traced_ints import Numbers, Watch, filled, filler
+from mdtensor.api.calls.traced_ints import IntTrace, Numbers, filled, filler
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
@@ -23,7 +23,7 @@ from mdtensor.translate.md_hom_program import Program, Step
 if TYPE_CHECKING:
     from mdtensor.api.engine.engine import Engine
     from mdtensor.api.engine.generic_kernels import Reference
-    from mdtensor.api.engine.kernel_choice import Kernels, Unseen
+    from mdtensor.api.engine.kernel_choice import DeferredChoice, Kernels
     from mdtensor.lower.problem.problem import Problem
 
 _MOST_KINDS = 4096  # that are remembered,
@@ -58,7 +58,7 @@ class Member:
     """
 
     program: Program
-    chosen: tuple[Unseen, ...]
+    chosen: tuple[DeferredChoice, ...]
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
@@ -98,7 +98,7 @@ class Family:
             return None
         sizes, layouts = found
         at_once, use_store = self.engine.policy.at_once, tuning_mode.uses_store()
-        chosen: list[Unseen] = []
+        chosen: list[DeferredChoice] = []
         for n, structure in enumerate([refer() for refer in self.structures]):
             found_for = at_once(structure, sizes[n], Later(self, n, numbers), use_store=use_store)
             if found_for is None:
@@ -127,7 +127,7 @@ def family_of(
     from mdtensor.lower.problem.generic_problem import GENERALISE
     from mdtensor.lower.problem.problem_of_device import problem_of_device
 
-    watch = Watch()
+    watch = IntTrace()
     generals, _ = _generalised(program, engine)
     try:
         watched = tuple([_watched(spec, watch) for spec in specs])
@@ -179,7 +179,7 @@ def numbers_of(specs: Sequence[TensorSpec], others: Ints = ()) -> Ints:
     return *[number for spec in specs for number in (*spec.shape, *spec.strides)], *others
 
 
-def _watched(spec: TensorSpec, watch: Watch) -> TensorSpec:
+def _watched(spec: TensorSpec, watch: IntTrace) -> TensorSpec:
     shape, strides = (tuple(map(watch.number, each)) for each in (spec.shape, spec.strides))
     return TensorSpec(spec.dtype, shape, strides)
 

@@ -28,7 +28,7 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelRecord:
     """A kernel that served a call: its tier, the key of its problem, and its schedule as text.
 
     The tier is "generic" (for all shapes of a structure), "compiling" (generic, while the
@@ -44,7 +44,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StageSpan:
     """A stage: seconds on `time.perf_counter`'s clock, without those of stages inside of it."""
 
     stage: str
@@ -55,7 +55,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class Call:
+class CallRecord:
     """A call: its front end, what the call cache knew of it, kernels, and seconds on the clock.
 
     `cache` is "hit", or "miss: " and the reason. The seconds of all stages and of what is `other`
@@ -68,8 +68,8 @@ class Call:
     cache: str = ""
     end: float = 0.0
     error: str = ""
-    kernels: list[Kernel] = field(default_factory=list[Kernel])
-    spans: list[Span] = field(default_factory=list[Span])
+    kernels: list[KernelRecord] = field(default_factory=list[KernelRecord])
+    spans: list[StageSpan] = field(default_factory=list[StageSpan])
 
     @property
     def seconds(self) -> float:
@@ -86,11 +86,11 @@ class Call:
         return sum(s.alone for s in self.spans if s.stage == stage and s.thread == self.thread)
 
 
-def table(calls: Sequence[Call], left_out: int) -> str:
+def table(calls: Sequence[CallRecord], left_out: int) -> str:
     """Two lines for each kind of call: what served it, milliseconds in all stages; its kernels."""
     texts = "".join(f"{n:<{w}}" for n, w in zip(("call", "cache", "tier"), _WIDTHS, strict=True))
     numbers = "".join(f"{n:>{w}}" for n, w in _NUMBERS.items())
-    rows: dict[tuple[str, ...], list[Call]] = {}
+    rows: dict[tuple[str, ...], list[CallRecord]] = {}
     for call in calls:
         tiers = "+".join(dict.fromkeys(k.tier for k in call.kernels))
         kernels = "; ".join(text for k in call.kernels if (text := _line(k)))
@@ -113,12 +113,12 @@ def table(calls: Sequence[Call], left_out: int) -> str:
     return "\n".join(lines)
 
 
-def _line(kernel: Kernel) -> str:
+def _line(kernel: KernelRecord) -> str:
     schedule = " ".join(kernel.schedule.split())
     return f"{kernel.problem} by {schedule}" if schedule else kernel.problem
 
 
-def _beside(name: str, calls: Sequence[Call]) -> list[str]:
+def _beside(name: str, calls: Sequence[CallRecord]) -> list[str]:
     """A line for what other threads did for these calls, where they did anything."""
     spans = [s for call in calls for s in [*call.spans] if s.thread != call.thread]
     seconds = [(stage, sum(s.alone for s in spans if s.stage == stage)) for stage in STAGES]
@@ -135,7 +135,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def events(calls: Sequence[Call]) -> list[dict[str, Any]]:
+def events(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
     """Complete events (ph X) with microseconds, one for each call and each stage."""
     found: list[dict[str, Any]] = []
     for call in calls:

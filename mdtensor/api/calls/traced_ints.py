@@ -34,7 +34,7 @@ class NotWatchedError(Exception):
     """Code needs the value of a traced number, which cannot be replayed."""
 
 
-class Watch:
+class IntTrace:
     """A trace: records the operations and comparisons on the numbers that it hands out."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Watch:
         """A new traced number, the program's next parameter."""
         name = f"n{len(self._names)}"
         self._names.append(name)
-        return Watched(value, name, self)
+        return TracedInt(value, name, self)
 
     def made(self, text: str, value: Number) -> Any:
         """The traced result of an operation; the same number for the same operation."""
@@ -55,7 +55,7 @@ class Watch:
         if known is None:
             name = f"v{len(self._known)}"
             self._record(f"{name} = {text}")
-            known = self._known[text] = Watched(value, name, self)
+            known = self._known[text] = TracedInt(value, name, self)
         return known
 
     def ended(self, text: str, value: bool) -> bool:
@@ -90,12 +90,12 @@ class Watch:
         return names["program"]
 
 
-class Watched:
+class TracedInt:
     """A traced number: its value, and its name in the recorded program."""
 
     __slots__ = ("name", "value", "watch")
 
-    def __init__(self, value: Number, name: str, watch: Watch) -> None:
+    def __init__(self, value: Number, name: str, watch: IntTrace) -> None:
         self.value = value
         self.name = name
         self.watch = watch
@@ -129,19 +129,19 @@ class Watched:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (Watched, int, bool) or (type(value) is float and math.isfinite(value))
+    return type(value) in (TracedInt, int, bool) or (type(value) is float and math.isfinite(value))
 
 
 def _value(number: Any) -> Number:
-    return number.value if type(number) is Watched else number
+    return number.value if type(number) is TracedInt else number
 
 
 def _name(number: Any) -> str:
-    return number.name if type(number) is Watched else f"({number!r})"
+    return number.name if type(number) is TracedInt else f"({number!r})"
 
 
 def _arithmetic(symbol: str, function: Callable[[Any, Any], Any], *, swapped: bool) -> Any:
-    def method(self: Watched, other: Any) -> Any:
+    def method(self: TracedInt, other: Any) -> Any:
         if not _is_number(other):
             return NotImplemented
         left, right = (other, self) if swapped else (self, other)
@@ -159,7 +159,7 @@ def _arithmetic(symbol: str, function: Callable[[Any, Any], Any], *, swapped: bo
 
 
 def _comparison(symbol: str, function: Callable[[Any, Any], bool]) -> Any:
-    def method(self: Watched, other: Any) -> Any:
+    def method(self: TracedInt, other: Any) -> Any:
         if type(other) is float and not math.isfinite(other):
             return function(self.value, other)  # the same for all numbers
         if not _is_number(other):
@@ -176,10 +176,10 @@ _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%",
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 for _called, _symbol in _OPERATIONS.items():
     _function: Any = getattr(operator, _called)
-    setattr(Watched, f"__{_called}__", _arithmetic(_symbol, _function, swapped=False))
-    setattr(Watched, f"__r{_called}__", _arithmetic(_symbol, _function, swapped=True))
+    setattr(TracedInt, f"__{_called}__", _arithmetic(_symbol, _function, swapped=False))
+    setattr(TracedInt, f"__r{_called}__", _arithmetic(_symbol, _function, swapped=True))
 for _called, _symbol in _COMPARISONS.items():
-    setattr(Watched, f"__{_called}__", _comparison(_symbol, getattr(operator, _called)))
+    setattr(TracedInt, f"__{_called}__", _comparison(_symbol, getattr(operator, _called)))
 
 
 def _text(results: Any) -> str:
@@ -201,7 +201,7 @@ def filler(value: Any) -> Callable[[Mapping[str, int]], Any] | None:
 
     It looks for them once, and so takes less time than the search.
     """
-    if type(value) is Watched:
+    if type(value) is TracedInt:
         return operator.itemgetter(value.name)
     if type(value) is tuple:
         whole = cast("tuple[Any, ...]", value)

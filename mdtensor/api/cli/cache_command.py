@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdtensor.autotune.store.rows import Entry
+from mdtensor.autotune.store.rows import ListedProblem
 from mdtensor.errors import LoweringError, StoreError, count_of
 
 _MOST_SHOWN = 10  # of lines that are refused
@@ -47,7 +47,7 @@ def ls() -> None:
         typer.echo(f"{count_of(unusable, 'row is', 'rows are')} damaged and not used", err=True)
 
 
-def _is_usable(entry: Entry) -> bool:
+def _is_usable(entry: ListedProblem) -> bool:
     """Whether an entry's winner, if it has one, holds a schedule."""
     from mdtensor.lower.schedule.schedule import Schedule
 

@@ -70,7 +70,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class Contender:
     """A name, what to call, and the tuning mode to call it in."""
 
     name: str
@@ -103,7 +103,7 @@ def random_operands(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
 
 def engines_for(
     subscripts: str, operands: Sequence[np.ndarray], options: Mapping[str, Any] | None = None
-) -> list[Engine]:
+) -> list[Contender]:
     """Everything that computes an expression on these operands, with these options of `einsum`.
 
     Peers take sums for indices as views of the operands, made before they are timed; none has
@@ -118,8 +118,8 @@ def engines_for(
     extents: Mapping[str, int] | None = given.get("extents")
     call = partial(einsum, subscripts, *operands, **given)
     engines = [
-        Engine(UNTUNED, call, partial(tuning, "off")),
-        Engine(TUNED, call, partial(tuning, "cached")),
+        Contender(UNTUNED, call, partial(tuning, "off")),
+        Contender(TUNED, call, partial(tuning, "cached")),
     ]
     if given.get("semiring") is not None:
         return engines
@@ -131,12 +131,12 @@ def engines_for(
     numpy_einsum = original("numpy.einsum")
     contract: Any = opt_einsum.contract
     engines += [
-        Engine("numpy.einsum", partial(numpy_einsum, subscripts, *operands)),
-        Engine(OPTIMIZED, partial(numpy_einsum, subscripts, *operands, optimize=True)),
-        Engine("opt_einsum", partial(contract, subscripts, *operands)),
+        Contender("numpy.einsum", partial(numpy_einsum, subscripts, *operands)),
+        Contender(OPTIMIZED, partial(numpy_einsum, subscripts, *operands, optimize=True)),
+        Contender("opt_einsum", partial(contract, subscripts, *operands)),
     ]
     product = matmul_call(subscripts, operands)
-    return engines if product is None else [*engines, Engine("numpy.matmul", product)]
+    return engines if product is None else [*engines, Contender("numpy.matmul", product)]
 
 
 def matmul_call(subscripts: str, operands: Sequence[np.ndarray]) -> Call | None:
@@ -195,7 +195,7 @@ def _broadcasts(contraction: Contraction, specs: Sequence[TensorSpec]) -> bool:
     )
 
 
-def time_alternating(engines: Sequence[Engine], *, rounds: int) -> dict[str, float]:
+def time_alternating(engines: Sequence[Contender], *, rounds: int) -> dict[str, float]:
     """Seconds of a call by engine: the least of the rounds, each a block of calls."""
     counts = {engine.name: _calls_in_block(engine) for engine in engines}
     blocks: dict[str, list[float]] = {engine.name: [] for engine in engines}
@@ -209,7 +209,7 @@ def time_alternating(engines: Sequence[Engine], *, rounds: int) -> dict[str, flo
     return {name: min(times) for name, times in blocks.items()}
 
 
-def _calls_in_block(engine: Engine) -> int:
+def _calls_in_block(engine: Contender) -> int:
     with engine.mode():
         engine.call()
         once = min(_time(engine.call, 3), _time(engine.call, 3))

@@ -20,7 +20,7 @@ import mdtensor
 from mdtensor.api.cli.compare import compare, load_note, table_of
 from mdtensor.api.cli.expression_arguments import Expression
 from mdtensor.api.cli.tables import show
-from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.api.engine.tuning_mode import RecordedCall
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import MdtensorError
 from mdtensor.translate.md_hom import MDHom
@@ -198,13 +198,13 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
         typer.echo(note)
 
 
-def record_epoch(digits: Digits, sizes: Sequence[int]) -> list[Recorded]:
+def record_epoch(digits: Digits, sizes: Sequence[int]) -> list[RecordedCall]:
     """All computations of one epoch and of the test after it, named by what they compute."""
     with mdtensor.tuning("record") as seen:
         network = Network(sizes)
         list(train(network, digits, epochs=1))
         accuracy(network, digits)
-    return [Recorded(each.md_hom, str(expression_of(each.md_hom))) for each in seen]
+    return [RecordedCall(each.md_hom, str(expression_of(each.md_hom))) for each in seen]
 
 
 def expression_of(md_hom: MDHom) -> Expression:

@@ -8,7 +8,7 @@ import typer
 
 from mdtensor.api.cli.expression_arguments import Expression
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.api.engine.tuning_mode import RecordedCall
 from mdtensor.api.plans.compile import compile  # noqa: A004
 from mdtensor.api.tuning.tune import tune
 from mdtensor.autotune.deadline import Deadline
@@ -49,7 +49,7 @@ def chosen(name: str) -> str:
     return fitting[0].arrays
 
 
-def recorded(expressions: Sequence[Expression], arrays: str = "numpy") -> list[Recorded]:
+def recorded(expressions: Sequence[Expression], arrays: str = "numpy") -> list[RecordedCall]:
     """Every `md_hom` that `einsum` and plans would run for these expressions, each once.
 
     Both are wanted: like NumPy's, the result of `einsum` may have its axes in memory in another
@@ -62,4 +62,4 @@ def recorded(expressions: Sequence[Expression], arrays: str = "numpy") -> list[R
             plan = compile(expression.subscripts, *expression.specs, **options)
             for md_hom in plan.md_homs:
                 labels.setdefault(md_hom, str(expression))
-    return [Recorded(md_hom, label, arrays) for md_hom, label in labels.items()]
+    return [RecordedCall(md_hom, label, arrays) for md_hom, label in labels.items()]

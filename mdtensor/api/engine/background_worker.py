@@ -16,7 +16,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.precedence import give_way, working
 from mdtensor.process_end import seconds_left
 from mdtensor.signals import uninterrupted
-from mdtensor.stage_timer import Recorder, asked_for, beside
+from mdtensor.stage_timer import StageRecorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
 _MOST_WAITING = 256
@@ -49,7 +49,7 @@ class Background(Generic[Work]):
         self._thread: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
         # In the order of asking: work, the recorder of the call that asked for it, and its worth.
-        self._waiting: dict[Hashable, tuple[Work, Recorder | None, float]] = {}
+        self._waiting: dict[Hashable, tuple[Work, StageRecorder | None, float]] = {}
         self._asked: SimpleQueue[None] = SimpleQueue()  # wakes the thread
         self._last_s = _PAUSE  # that the last piece of work took
         self._told: set[object] = set()  # places of errors

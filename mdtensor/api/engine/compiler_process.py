@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode, folder_of_kept
-from mdtensor.backends.host.crash_journal import Attempts
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.host.crash_journal import CrashJournal
+from mdtensor.backends.protocol import CompiledProgram, ComputeDevice
 from mdtensor.errors import CompileError, CompilerFailedError, MdtensorError, TuningError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
@@ -55,17 +55,17 @@ class CompilerApart:
     for many threads, and forks.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: ComputeDevice) -> None:
         self.target = device.target
         self._device = device
-        self.attempts = Attempts(folder_of_kept())
+        self.attempts = CrashJournal(folder_of_kept())
         self._worker: Worker | None = None
         self._process = 0  # the one that the worker is for
         self._lock = threading.Lock()
         keep_over_forks(self._lock)
         self._is_refused = self._is_closed = False
 
-    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
         """The program, bound to run-time sizes, compiled now or by an earlier process.
 
         Raises CompileError where the source is refused, a CompilerFailedError where the compiler
@@ -86,7 +86,7 @@ class CompilerApart:
         self._device.binaries.put(key, machine)
         return self._device.load(Compiled(source, machine), sizes)
 
-    def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> Program | None:
+    def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> CompiledProgram | None:
         """The program that an earlier process compiled; None where there is none."""
         machine = self._device.binaries.get(key)
         if machine is not None:
@@ -190,12 +190,12 @@ class CompilerApart:
 class CompilerHere:
     """Compiles for a device in this process, but for programs that one has ended by."""
 
-    def __init__(self, device: Device, apart: CompilerApart) -> None:
+    def __init__(self, device: ComputeDevice, apart: CompilerApart) -> None:
         self.target = device.target
         self._device = device
         self._apart = apart
 
-    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
         """The program, bound to run-time sizes; errors are those of `CompilerApart`."""
         key = self._device.machine_code_key(source)
         if (program := self._apart.kept(key, source, sizes)) is not None:

@@ -25,9 +25,9 @@ from mdtensor.api.engine.generic_selection import (
 from mdtensor.api.engine.kernel_choice import (
     GENERAL,
     NEAR_WINNER,
-    Choice,
+    DeferredChoice,
+    KernelChoice,
     Structures,
-    Unseen,
     add_general,
     ranking_in,
     specialised,
@@ -35,8 +35,8 @@ from mdtensor.api.engine.kernel_choice import (
 from mdtensor.api.engine.launch_counter import Counted
 from mdtensor.api.engine.scratch_bound import takes_scratch
 from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
-from mdtensor.api.engine.winner_index import SeenWinners
-from mdtensor.backends.protocol import Program
+from mdtensor.api.engine.winner_index import WinnerIndex
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
@@ -84,15 +84,15 @@ class CpuPolicy:
     `seen` are the winners that the store had at the last look.
     """
 
-    def __init__(self, tiers: Tiers, seen: SeenWinners) -> None:
+    def __init__(self, tiers: Tiers, seen: WinnerIndex) -> None:
         self._tiers, self._seen = tiers, seen
         self._target = tiers.target
         self._looked = Bounded[Problem, None](MOST_CHOICES)
 
-    def now(self, problem: Problem) -> Choice | None:
+    def now(self, problem: Problem) -> KernelChoice | None:
         """Returns None: on processors no call waits for a kernel of its own."""
 
-    def own(self, problem: Problem) -> Choice | None:
+    def own(self, problem: Problem) -> KernelChoice | None:
         """The kernel that the background compiled for a problem alone, in whichever process."""
         if problem not in self._looked and len(self._tiers.texts) < _MAX_OWN:
             self._looked.keep(problem, None)
@@ -149,7 +149,9 @@ class CpuPolicy:
         key = (id(structure), often, sizes if alone else None)
         self._tiers.background.ask(key, work, must=True, worth=worth)
 
-    def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
+    def general(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem
+    ) -> KernelChoice:
         """The general kernel that suits a problem best, and asks for better ones."""
         decision = self._decided(structure, sizes, lambda: problem)
         while decision is None:
@@ -167,7 +169,7 @@ class CpuPolicy:
         problem: Callable[[], Problem],
         *,
         use_store: bool,
-    ) -> Unseen | None:
+    ) -> DeferredChoice | None:
         """The program for a shape of a structure, where that takes no look at its problem.
 
         None where there is no general kernel for a shape near it, and where there is a kernel of
@@ -180,9 +182,9 @@ class CpuPolicy:
         if self._is_apart(served, use_store=use_store):
             return None
         program = self._program(served)
-        return Unseen(program, partial(self._choice_of, served, program))
+        return DeferredChoice(program, partial(self._choice_of, served, program))
 
-    def _program(self, served: Served) -> Program:
+    def _program(self, served: Served) -> CompiledProgram:
         """The general kernel for a shape; the background looks for a better one."""
         structure, sizes, decision = served.structure, served.sizes, served.decision
         self._ask(served)
@@ -191,7 +193,7 @@ class CpuPolicy:
         launch = launch_sizes(sizes, decision.variant, parts)
         return self._counted(served, program.bound((*sizes, *launch), decision.groups == 1))
 
-    def _choice_of(self, served: Served, program: Program) -> Choice:
+    def _choice_of(self, served: Served, program: CompiledProgram) -> KernelChoice:
         """What was chosen for a shape."""
         structure, decision = served.structure, served.decision
         schedule = spread(structure, served.sizes, decision, self._target)
@@ -199,7 +201,7 @@ class CpuPolicy:
         improves = partial(self._improves, served)
         problem, seconds = served.problem(), decision.seconds
         variant = decision.variant
-        return Choice(problem, schedule, GENERAL, seconds, source, program, improves, variant)
+        return KernelChoice(problem, schedule, GENERAL, seconds, source, program, improves, variant)
 
     def _decided(
         self, structure: Structures, sizes: tuple[int, ...], problem: Callable[[], Problem]
@@ -249,7 +251,7 @@ class CpuPolicy:
         keys = [(id(served.structure), served.sizes, often) for often in (False, True)]
         return any(map(self._tiers.background.has, keys))
 
-    def _counted(self, served: Served, program: Program) -> Program:
+    def _counted(self, served: Served, program: CompiledProgram) -> CompiledProgram:
         """A program that asks for a specialized kernel once its launches took long."""
         seconds = served.decision.seconds
         if seconds >= WORTH_OWN_KERNEL or len(self._tiers.texts) >= _MAX_OWN:

@@ -14,17 +14,17 @@ from functools import partial
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.cpu_tier import CpuPolicy
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
-from mdtensor.api.engine.fused_calls import Joined
+from mdtensor.api.engine.fused_calls import FusedPrograms
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.api.engine.gpu_tier import GpuPolicy
-from mdtensor.api.engine.kernel_choice import Choice, Structures, source_of, specialised
+from mdtensor.api.engine.kernel_choice import KernelChoice, Structures, source_of, specialised
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.stored_schedules import Neighbour
 from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
-from mdtensor.api.engine.winner_index import SeenWinners
+from mdtensor.api.engine.winner_index import WinnerIndex
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import CompiledProgram, ComputeDevice
 from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import cached_property, keep_over_forks
@@ -45,7 +45,7 @@ MOST_STRUCTURES = 512
 class Engine:
     """Chooses and compiles kernels for one device. Safe for use by many threads."""
 
-    def __init__(self, device: Device, store: Callable[[], Store]) -> None:
+    def __init__(self, device: ComputeDevice, store: Callable[[], Store]) -> None:
         self.device = device
         self.target = device.target
         self._open_store = store
@@ -56,7 +56,7 @@ class Engine:
             f"{self.environment} {self.target.vector_bytes} {self.target.dialect}",
             lambda: self.store,
         )
-        self._seen_winners = SeenWinners(
+        self._seen_winners = WinnerIndex(
             lambda: self.store, self.environment, self._default_winners
         )
         self._lock = threading.RLock()
@@ -69,7 +69,7 @@ class Engine:
         )
         self._problems = Bounded[MDHom, Problem](MOST_CHOICES)
         self._evaluates = is_on() and device.arrays == "numpy"
-        self.joined = Joined(self.tiers, self.problem_of, self._winning)
+        self.joined = FusedPrograms(self.tiers, self.problem_of, self._winning)
 
     @cached_property
     def environment(self) -> str:
@@ -82,14 +82,14 @@ class Engine:
         """The store of tuning results, opened when first needed."""
         return self._open_store()
 
-    def choose(self, md_hom: MDHom, *, use_store: bool = True) -> Choice:
+    def choose(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice:
         """The kernel for an `md_hom`: tuned if the store has a winner, else a general one."""
         problem = self.problem_of(md_hom)
         if use_store and (tuned := self.tuned(problem)):
             return tuned
         return self.usual(problem)
 
-    def chosen(self, md_hom: MDHom, *, use_store: bool = True) -> Choice:
+    def chosen(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice:
         """The same, as it was chosen since there were new kernels."""
         choice = self.tiers.known(md_hom, use_store=use_store)
         if choice is None:
@@ -98,7 +98,7 @@ class Engine:
             self.tiers.keep(md_hom, choice, generation, use_store=use_store)
         return choice
 
-    def serving(self, md_hom: MDHom, *, use_store: bool = True) -> Choice | Evaluated:
+    def serving(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice | Evaluated:
         """What computes an `md_hom` for a call: its kernel, or NumPy until there is one.
 
         It is evaluated where that is done before a kernel is compiled. The background compiles the
@@ -136,7 +136,7 @@ class Engine:
         problem = self.problem_of(md_hom)
         return self.target.kind == "gpu" and zero_filled(problem) != problem
 
-    def tuned(self, problem: Problem) -> Choice | None:
+    def tuned(self, problem: Problem) -> KernelChoice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""
         winner = self.winner(problem)
         if winner is None:
@@ -145,7 +145,7 @@ class Engine:
         try:
             make = partial(self.source, problem, schedule)
             source, program = self._winners.program(problem, schedule, make)
-            return Choice(problem, schedule, "tuned", row.seconds, source, program)
+            return KernelChoice(problem, schedule, "tuned", row.seconds, source, program)
         except LoweringError as error:
             self._drop(row, error.message)
         except CompileError:
@@ -176,7 +176,7 @@ class Engine:
         return default_winners(self.target)
 
     def keep_winner(
-        self, problem: Problem, schedule: Schedule, source: KernelSource, program: Program
+        self, problem: Problem, schedule: Schedule, source: KernelSource, program: CompiledProgram
     ) -> None:
         """Keeps the program of a schedule that is about to be a problem's winner."""
         self._winners.keep_program(problem, schedule, source, program)
@@ -195,7 +195,7 @@ class Engine:
 
     def specialised(
         self, problem: Problem, schedule: Schedule, origin: str, seconds: float
-    ) -> Choice:
+    ) -> KernelChoice:
         """A kernel with the problem's own constants."""
         return specialised(problem, schedule, self.device, origin, seconds)
 
@@ -203,18 +203,18 @@ class Engine:
         """The text of a problem's kernels by a schedule."""
         return source_of(problem, schedule, self.target)
 
-    def source_again(self, md_hom: MDHom, choice: Choice) -> KernelSource:
+    def source_again(self, md_hom: MDHom, choice: KernelChoice) -> KernelSource:
         """The text of a chosen kernel, made once more, for who watches the passes."""
         problem = problem_of_device(md_hom, self.target)
         if choice.variant is None:
             return self.source(problem, choice.schedule)
         return self.source(GENERALISE(problem)[0], choice.variant)
 
-    def usual(self, problem: Problem) -> Choice:
+    def usual(self, problem: Problem) -> KernelChoice:
         """The kernel that calls run now where there is no winner."""
         return self.policy.now(problem) or self.untuned(problem)
 
-    def untuned(self, problem: Problem) -> Choice:
+    def untuned(self, problem: Problem) -> KernelChoice:
         """A kernel with the problem's own constants, else the general one that suits it best.
 
         This waits for a compiler where a GPU's policy finds the former worth it, `choose` may not.

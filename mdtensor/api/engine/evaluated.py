@@ -15,7 +15,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operations import LONG_FUNCTIONS
 
 if TYPE_CHECKING:
-    from mdtensor.backends.protocol import Program
+    from mdtensor.backends.protocol import CompiledProgram
 
 VARIABLE = "MDTENSOR_TIER0"
 # Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least, and
@@ -34,7 +34,7 @@ class Evaluated:
     """An `md_hom`, and the program that evaluates it."""
 
     md_hom: MDHom
-    program: Program
+    program: CompiledProgram
 
 
 def is_on() -> bool:

@@ -42,7 +42,7 @@ _LAUNCHES_OF_STEP = 2
 _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
 
 
-class Fused:
+class FusedKernel:
     """The one kernel of several steps, and these as problems with their schedules.
 
     Its program is loaded by who launches it first.
@@ -50,14 +50,14 @@ class Fused:
 
     def __init__(
         self,
-        load: Callable[[], protocol.Program],
+        load: Callable[[], protocol.CompiledProgram],
         steps: Sequence[tuple[Problem, Schedule]],
         by_rows: ChainSchedule | None = None,
     ) -> None:
         self._load, self.steps, self.by_rows = load, tuple(steps), by_rows
 
     @cached_property
-    def program(self) -> protocol.Program:
+    def program(self) -> protocol.CompiledProgram:
         """The program, on the operands and results of the steps."""
         return self._load()
 
@@ -77,7 +77,7 @@ class Fusion:
     winners: tuple[Schedule | None, ...]
     steps: tuple[Step | FusedStep, ...]
     temporaries: tuple[TensorSpec, ...]
-    kernels: Mapping[Program, Fused]
+    kernels: Mapping[Program, FusedKernel]
 
 
 def is_worth_joining(seconds: float, apart: float) -> bool:
@@ -85,7 +85,7 @@ def is_worth_joining(seconds: float, apart: float) -> bool:
     return seconds <= apart
 
 
-class Kind(Protocol):
+class FusionPolicy(Protocol):
     """What a kind of device fuses, when that pays, and how kernels are chosen and loaded."""
 
     most: int
@@ -107,7 +107,7 @@ class Kind(Protocol):
         """What a step is expected to take as a kernel of its own."""
         ...
 
-    def loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+    def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
         """Compiles; returns what loads the program."""
         ...
 
@@ -143,7 +143,7 @@ class OnProcessor:
         """What the best candidate is expected to take."""
         return ranking_in(self._tiers.apart, problem)[0][0]
 
-    def loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+    def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
         """Compiles, and loads at once."""
         program = self._tiers.apart.compile(source)
         return lambda: program
@@ -168,7 +168,7 @@ class OnProcessor:
         return max(md_hom.points / (target.rate * target.cores), moved / target.bandwidth)
 
 
-class Joined:
+class FusedPrograms:
     """The fused kernels of programs on one device.
 
     `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
@@ -182,7 +182,7 @@ class Joined:
         winner: Callable[[Problem], Schedule | None],
     ) -> None:
         self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
-        self.kind: Kind = OnProcessor(tiers)
+        self.kind: FusionPolicy = OnProcessor(tiers)
         if tiers.target.kind == "gpu":
             from mdtensor.api.engine.fused_on_gpu import OnGpu
 
@@ -235,7 +235,7 @@ class Joined:
     def _make(self, key: tuple[Program, bool], alone: bool) -> None:
         program, use_store = key
         winners = self._winners(program, use_store=use_store)
-        found: dict[int, tuple[FusedStep, Fused]] = {}
+        found: dict[int, tuple[FusedStep, FusedKernel]] = {}
         if alone and self.kind.joins_all:
             with contextlib.suppress(CompileError, LoweringError):
                 found[0] = FusedStep.of(program), self._compiled(program, winners)
@@ -250,7 +250,7 @@ class Joined:
         if found:
             self._tiers.tell()
 
-    def _by_rows(self, program: Program) -> Fused | None:
+    def _by_rows(self, program: Program) -> FusedKernel | None:
         """The kernel of a program block of rows by block of rows, where that is faster."""
         from mdtensor.kernels.chain_program import chain_program_of
         from mdtensor.lower.search.chain_candidates import row_chain
@@ -275,9 +275,9 @@ class Joined:
         )
         scheduled = zip(made.steps, schedule.steps, strict=True)
         steps = [(problem, how) for (problem, _), how in scheduled]
-        return Fused(self.kind.loading(source), steps, schedule)
+        return FusedKernel(self.kind.loading(source), steps, schedule)
 
-    def _compiled(self, program: Program, winners: tuple[Schedule | None, ...]) -> Fused:
+    def _compiled(self, program: Program, winners: tuple[Schedule | None, ...]) -> FusedKernel:
         from mdtensor.kernels.program import joined_program_of
 
         steps: list[tuple[Problem, Schedule, tuple[int, ...]]] = []
@@ -294,7 +294,7 @@ class Joined:
             [problem_key(problem) for problem, _, _ in steps],
         )
         scheduled = [(problem, schedule) for problem, schedule, _ in steps]
-        return Fused(self.kind.loading(source), scheduled)
+        return FusedKernel(self.kind.loading(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
         return ranking_in(self._tiers.apart, problem)[0][1]

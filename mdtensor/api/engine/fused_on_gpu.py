@@ -56,7 +56,7 @@ class OnGpu:
         """What a step takes at least."""
         return least_apart(problem, self._tiers.target)
 
-    def loading(self, source: KernelSource) -> Callable[[], protocol.Program]:
+    def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
         """Compiles; calls load, as what touches the device is theirs (see `gpu_tier`)."""
         compiled = self._tiers.device.compiled(source)
         return lambda: self._tiers.device.load(compiled)

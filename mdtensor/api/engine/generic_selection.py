@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from mdtensor.api.engine.generic_kernels import Decision
 from mdtensor.api.engine.kernel_choice import Structures
-from mdtensor.api.engine.scratch_bound import has_scratch
+from mdtensor.api.engine.scratch_bound import fits_scratch_limit
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
 from mdtensor.lower.cpu.parallelism import best_division, parts_among
 from mdtensor.lower.problem.problem import Problem
@@ -60,7 +60,7 @@ def serves(
 ) -> bool:
     """Whether a general kernel takes no more scratch memory for a shape than that may have."""
     source, _ = structure.variants[variant]
-    return has_scratch(source, (*sizes, *launch_sizes(sizes, variant, parts)), problem)
+    return fits_scratch_limit(source, (*sizes, *launch_sizes(sizes, variant, parts)), problem)
 
 
 def parts_of(

@@ -12,12 +12,12 @@ from contextlib import suppress
 from functools import partial
 
 from mdtensor.api.engine.generic_selection import block_by_block, launch_sizes, without_parts
-from mdtensor.api.engine.kernel_choice import GENERAL, Choice, Structures, ranked, source_of
+from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice, Structures, ranked, source_of
 from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.api.engine.program_cache import Winners
-from mdtensor.api.engine.scratch_bound import has_scratch
-from mdtensor.api.engine.tiers import Made, Tiers
-from mdtensor.backends.protocol import Program
+from mdtensor.api.engine.scratch_bound import fits_scratch_limit
+from mdtensor.api.engine.tiers import CompiledKernel, Tiers
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem, points
@@ -53,7 +53,7 @@ class GpuPolicy:
         self._tiers, self._winners, self._structure_of = tiers, winners, structure_of
         self._device, self._target = tiers.device, tiers.target
 
-    def now(self, problem: Problem) -> Choice | None:
+    def now(self, problem: Problem) -> KernelChoice | None:
         """A problem's own kernel, or one that stands in for it.
 
         None where a call must wait, where nothing compiles, and where it is not worth constants.
@@ -61,13 +61,13 @@ class GpuPolicy:
         if not _is_worth_constants(problem):
             return None
         reached = self._tiers.reached(problem)
-        if isinstance(reached, Choice):
+        if isinstance(reached, KernelChoice):
             return reached
         if reached is not None or self._winners.choice(problem) is not None:  # with its program
             return self.own(problem)
         return self._stand_in(problem)
 
-    def own(self, problem: Problem) -> Choice | None:
+    def own(self, problem: Problem) -> KernelChoice | None:
         """A kernel with the problem's own constants, as the cost model or a process before chose.
 
         None where it is not worth them, and where neither of the best two compiles.
@@ -75,9 +75,9 @@ class GpuPolicy:
         if not _is_worth_constants(problem):
             return None
         reached = self._tiers.reached(problem)
-        if isinstance(reached, Choice) and not reached.is_general:
+        if isinstance(reached, KernelChoice) and not reached.is_general:
             return reached
-        made = reached if isinstance(reached, Made) else self._compiled(problem)
+        made = reached if isinstance(reached, CompiledKernel) else self._compiled(problem)
         if made is None:
             return None
         schedule, source = made.schedule, made.compiled.source
@@ -85,24 +85,26 @@ class GpuPolicy:
             program = self._device.load(made.compiled)
         except CompileError:  # kept by another driver of the same name and number
             source, program = self._winners.program(problem, schedule, lambda: source)
-        choice = Choice(problem, schedule, "cost model", made.seconds, source, program)
+        choice = KernelChoice(problem, schedule, "cost model", made.seconds, source, program)
         self._tiers.rise(problem, choice)
         self._ask_for_general(problem)
         return choice
 
-    def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
+    def general(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem
+    ) -> KernelChoice:
         """The first general kernel of a structure, with a part for each block."""
         variant = structure.first_variant
         source, program = structure.variants[variant]
         schedule = block_by_block(problem, variant)
         launched = (*sizes, *launch_sizes(sizes, schedule, schedule.parts))
         bound = program.bound(launched, schedule.inline)
-        return Choice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
+        return KernelChoice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
 
     def at_once(self, *_: object, use_store: bool) -> None:
         """Returns None: whether a problem is worth constants takes a look at it."""
 
-    def _compiled(self, problem: Problem) -> Made | None:
+    def _compiled(self, problem: Problem) -> CompiledKernel | None:
         """The best kernel of the two that the cost model ranks first that compiles."""
         known = self._winners.choice(problem)
         for seconds, schedule in [known] if known else ranked(problem, self._target, most=2)[:2]:
@@ -113,7 +115,7 @@ class GpuPolicy:
                 return made
         return None
 
-    def _stand_in(self, problem: Problem) -> Choice | None:
+    def _stand_in(self, problem: Problem) -> KernelChoice | None:
         """A general kernel for a problem; None where none is compiled, or it would take long."""
         general, sizes = GENERALISE(problem)
         structure = self._structure_of(general)
@@ -125,7 +127,7 @@ class GpuPolicy:
         source, program = structure.variants[variant]
         schedule = self._in_parts(problem, variant)
         launched = (*sizes, *launch_sizes(sizes, schedule, schedule.parts))
-        if not has_scratch(source, launched, lambda: problem):
+        if not fits_scratch_limit(source, launched, lambda: problem):
             return None
         general_program = program.bound(launched)
         stand_in = StandIn(
@@ -136,11 +138,13 @@ class GpuPolicy:
             self._device.is_captured,
         )
         improves = partial(self._tiers.background.has, problem)
-        choice = Choice(problem, schedule, GENERAL, seconds, source, stand_in, improves, variant)
+        choice = KernelChoice(
+            problem, schedule, GENERAL, seconds, source, stand_in, improves, variant
+        )
         self._tiers.rise(problem, choice)
         return choice
 
-    def _waited_for(self, problem: Problem, other: Program) -> Program:
+    def _waited_for(self, problem: Problem, other: CompiledProgram) -> CompiledProgram:
         """The problem's own program, which later calls take; the other where none compiles."""
         own = self.own(problem)
         if own is None:
@@ -151,7 +155,7 @@ class GpuPolicy:
     def _improve(self, problem: Problem) -> None:
         """Compiles a problem's own kernel, for the next call to load."""
         reached = self._tiers.reached(problem)
-        if reached is None or (isinstance(reached, Choice) and reached.is_general):
+        if reached is None or (isinstance(reached, KernelChoice) and reached.is_general):
             made = self._compiled(problem)
             if made is None:
                 return
@@ -187,17 +191,21 @@ class GpuPolicy:
         if made is None and not structure.wanted and (kept := self._winners.choice(general)):
             structure.wanted.add(kept[1])
             made = self._made_as_chosen(general, *kept)
-        if not isinstance(made, Made):
+        if not isinstance(made, CompiledKernel):
             return
         source = made.compiled.source
         with suppress(CompileError):
             program = self._device.load(made.compiled, [1] * len(source.sizes))
             structure.add(made.schedule, (source, program))
 
-    def _made_as_chosen(self, problem: Problem, seconds: float, schedule: Schedule) -> Made | None:
+    def _made_as_chosen(
+        self, problem: Problem, seconds: float, schedule: Schedule
+    ) -> CompiledKernel | None:
         make = partial(source_of, problem, schedule, self._target)
         try:
-            return Made(seconds, schedule, self._winners.compiled(problem, schedule, make))
+            return CompiledKernel(
+                seconds, schedule, self._winners.compiled(problem, schedule, make)
+            )
         except (CompileError, LoweringError):
             return None
 

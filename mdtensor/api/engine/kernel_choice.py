@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_kernels import Structure
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import CompiledProgram, ComputeDevice
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
@@ -38,13 +38,13 @@ GENERAL = "cost model, general kernel"
 # Where those of kernels with constants are from that nobody tuned for their shape.
 NEAR_WINNER = "winner of a near shape"
 KEPT = "an earlier process"
-Kernels = tuple[KernelSource, Program]
-Compiles = Device | CompilerApart | CompilerHere
+Kernels = tuple[KernelSource, CompiledProgram]
+Compiles = ComputeDevice | CompilerApart | CompilerHere
 Structures = Structure[Kernels]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class KernelChoice:
     """A chosen kernel: its schedule, program and source, and where the schedule came from.
 
     `improves` tells whether the background is looking for a better one, `variant` is the schedule
@@ -56,7 +56,7 @@ class Choice:
     origin: str
     seconds: float
     source: KernelSource
-    program: Program
+    program: CompiledProgram
     improves: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
     variant: Schedule | None = None
 
@@ -67,11 +67,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class DeferredChoice:
     """A program that was chosen for a problem that nobody looked at; `choice` does, for traces."""
 
-    program: Program
-    choice: Callable[[], Choice]
+    program: CompiledProgram
+    choice: Callable[[], KernelChoice]
 
 
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
@@ -102,10 +102,10 @@ def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> Kerne
 
 def specialised(
     problem: Problem, schedule: Schedule, compiler: Compiles, origin: str, seconds: float
-) -> Choice:
+) -> KernelChoice:
     """A kernel with the problem's own constants."""
     source = source_in(compiler, problem, schedule)
-    return Choice(problem, schedule, origin, seconds, source, compiler.compile(source))
+    return KernelChoice(problem, schedule, origin, seconds, source, compiler.compile(source))
 
 
 def add_general(structure: Structures, variant: Schedule, compiler: Compiles) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mdtensor.precedence import take_turns
 
 if TYPE_CHECKING:
-    from mdtensor.backends.protocol import Program
+    from mdtensor.backends.protocol import CompiledProgram
 
 Array = Any
 Launch = Callable[..., None]
@@ -52,14 +52,14 @@ class LaunchNumbers:
 class AroundProgram(ABC):
     """A program that does more at each launch, as `_around` says; not when `bound` to others."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CompiledProgram) -> None:
         self.program = program
 
     def __call__(self, *arrays: Array) -> None:
         """Runs the program."""
         self._around(self.program)(*arrays)
 
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
         """The program for other sizes."""
         return self.program.bound(sizes, inline)
 
@@ -83,7 +83,7 @@ class Counted(AroundProgram):
     All launchers of it count together, those of programs that are `bound` to other sizes do not.
     """
 
-    def __init__(self, program: Program, launches: int, tell: Callable[[], object]) -> None:
+    def __init__(self, program: CompiledProgram, launches: int, tell: Callable[[], object]) -> None:
         super().__init__(program)
         self._numbers = LaunchNumbers(launches, tell)
 
@@ -103,7 +103,7 @@ class Repeated(AroundProgram):
 
     def __init__(
         self,
-        program: Program,
+        program: CompiledProgram,
         tell: Callable[..., object],
         numbers: Iterator[int],
         often: float = AGAIN,
@@ -140,10 +140,10 @@ class StandIn(AroundProgram):
 
     def __init__(
         self,
-        program: Program,
+        program: CompiledProgram,
         launches: int,
         again: Callable[[], None],
-        own: Callable[[], Program],
+        own: Callable[[], CompiledProgram],
         is_captured: Callable[[], bool],
     ) -> None:
         super().__init__(program)

@@ -14,18 +14,18 @@ from contextlib import suppress
 from functools import cache
 
 import mdtensor
-from mdtensor.api.engine.scratch_bound import has_scratch
+from mdtensor.api.engine.scratch_bound import fits_scratch_limit
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.host.binary_cache import (
+    BlobStore,
     Compiled,
-    Files,
     folder_of_kept,
     joined,
     machine_code,
     resources_of,
     split,
 )
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import CompiledProgram, ComputeDevice
 from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.kernel_source import KernelSource
@@ -43,18 +43,20 @@ _FOLDERS = ("lower", "kernels", "backends", "translate")
 class Winners:
     """The programs of one device, in an environment that says what decides their machine code."""
 
-    def __init__(self, device: Device, environment: str, store: Callable[[], Store]) -> None:
+    def __init__(self, device: ComputeDevice, environment: str, store: Callable[[], Store]) -> None:
         self._device = device
         self._environment = environment
         self._store = store
         # Programs that this process made while it looked for winners, by problems and schedules.
-        self._found = Bounded[tuple[Problem, Schedule], tuple[KernelSource, Program]](_MOST_FOUND)
+        self._found = Bounded[tuple[Problem, Schedule], tuple[KernelSource, CompiledProgram]](
+            _MOST_FOUND
+        )
         # Keys of problems, each of which is asked for several things in a row.
         self._keys = Bounded[Problem, str](_MOST_FOUND)
 
     def program(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
-    ) -> tuple[KernelSource, Program]:
+    ) -> tuple[KernelSource, CompiledProgram]:
         """The program of a problem by a schedule, as it was kept; else compiled now, and kept.
 
         Raises what `source` raises, and CompileError.
@@ -66,7 +68,7 @@ class Winners:
 
     def kept_program(
         self, problem: Problem, schedule: Schedule
-    ) -> tuple[KernelSource, Program] | None:
+    ) -> tuple[KernelSource, CompiledProgram] | None:
         """The program that an earlier process kept; None where there is none that can be loaded."""
         kept = self._kept(problem, schedule)
         if kept is not None:
@@ -74,12 +76,12 @@ class Winners:
                 return self._loaded(kept)
         return None
 
-    def _loaded(self, compiled: Compiled) -> tuple[KernelSource, Program]:
+    def _loaded(self, compiled: Compiled) -> tuple[KernelSource, CompiledProgram]:
         source = compiled.source
         return source, self._device.load(compiled, [1] * len(source.sizes))
 
     def keep_program(
-        self, problem: Problem, schedule: Schedule, source: KernelSource, program: Program
+        self, problem: Problem, schedule: Schedule, source: KernelSource, program: CompiledProgram
     ) -> None:
         """Keeps a program that will be a winner's, so that no call waits for a compiler."""
         self._found.keep((problem, schedule), (source, program))
@@ -100,7 +102,9 @@ class Winners:
 
     def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
         kept = compiled_from(self._programs().get(self._key_of_program(problem, schedule)))
-        if kept is None or problem.is_general or has_scratch(kept.source, (), lambda: problem):
+        if kept is None or problem.is_general:
+            return kept
+        if fits_scratch_limit(kept.source, (), lambda: problem):
             return kept
         return None  # and says why where it is lowered
 
@@ -113,8 +117,8 @@ class Winners:
         self._programs().put(self._key_of_program(problem, schedule), content_of(compiled))
         return compiled
 
-    def _programs(self) -> Files:
-        return Files(folder_of_kept("tuned"))
+    def _programs(self) -> BlobStore:
+        return BlobStore(folder_of_kept("tuned"))
 
     def _key_of_program(self, problem: Problem, schedule: Schedule) -> str:
         return f"{self._key(problem)}\n{schedule.to_json()}"
@@ -141,7 +145,7 @@ class Winners:
         """
 
         def key() -> str:
-            head = self._environment, _state_of_the_code()
+            head = self._environment, _codegen_fingerprint()
             return "\n".join((*head, problem_key(problem), digest_of(problem)))
 
         return self._keys.made(problem, key)
@@ -168,8 +172,8 @@ def compiled_from(content: bytes | None) -> Compiled | None:
 
 
 @cache
-def _state_of_the_code() -> str:
-    """What changes when the files do that make programs: as for bytecode, their times and sizes."""
+def _codegen_fingerprint() -> str:
+    """The fingerprint of the code generator: its version, and its files' times and sizes."""
     found = [mdtensor.__version__]
     for folder in _FOLDERS:
         files = list(_files(os.path.join(os.path.dirname(mdtensor.__file__), folder)))

@@ -19,14 +19,14 @@ from mdtensor.backends import select
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
 from mdtensor.paths import TEAM, cache_directory
-from mdtensor.stage_timer import Recorder, asked_for, beside, ran, stage
+from mdtensor.stage_timer import StageRecorder, asked_for, beside, ran, stage
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program, Step
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.engine import Engine
     from mdtensor.api.engine.fused_calls import Fusion
-    from mdtensor.api.engine.kernel_choice import Choice, Unseen
+    from mdtensor.api.engine.kernel_choice import DeferredChoice, KernelChoice
     from mdtensor.autotune.store.store import Store
 
 
@@ -144,7 +144,7 @@ def device_name(arrays: str = "numpy") -> str | None:
     return _chosen[-1] if _chosen else None
 
 
-def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
+def choice_for(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice:
     """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
     engine = engine_for(arrays)
     use_store = tuning_mode.uses_store()
@@ -160,7 +160,7 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     return tuning_mode.watched(engine, choice)
 
 
-def serving(md_hom: MDHom, arrays: str = "numpy") -> Choice | Evaluated:
+def serving(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice | Evaluated:
     """What computes an `md_hom` for a call: the kernel of its device, or NumPy until there is one.
 
     A first call needs no engine, unless something was tuned; the background opens one for others.
@@ -203,7 +203,7 @@ def _open_behind() -> None:
     forget()
 
 
-def watched(unseen: Unseen) -> Unseen:
+def watched(unseen: DeferredChoice) -> DeferredChoice:
     """A program for arrays of NumPy that was chosen at once, as the current mode has it run."""
     return tuning_mode.watched(engine_for(), unseen)
 
@@ -218,7 +218,7 @@ def tune_on(engine: Engine, md_hom: MDHom) -> None:
         _tune_at_first(md_hom, "cupy", engine)
 
 
-def choice_on(engine: Engine, md_hom: MDHom) -> Choice:
+def choice_on(engine: Engine, md_hom: MDHom) -> KernelChoice:
     """The kernel for an `md_hom` on an engine: `choice_for`, but that nothing is tuned."""
     with stage("choose"):
         choice = engine.chosen(md_hom, use_store=tuning_mode.uses_store())
@@ -231,7 +231,7 @@ def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
     if engine.winner(engine.problem_of(md_hom)) is None and tuning_mode.begins_tuning(
         (engine, md_hom)
     ):
-        tuning_mode.tune(tuning_mode.Recorded(md_hom, repr(md_hom), arrays))
+        tuning_mode.tune(tuning_mode.RecordedCall(md_hom, repr(md_hom), arrays))
 
 
 def has_engine() -> bool:
@@ -275,7 +275,7 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
     if engine.target.kind != "gpu" or len(unknown) < 2 or tuning_mode.current_mode() == "tune":
         return
 
-    def choose(md_hom: MDHom, told: Recorder | None) -> None:
+    def choose(md_hom: MDHom, told: StageRecorder | None) -> None:
         def chosen() -> None:
             with stage("choose"):
                 engine.chosen(md_hom, use_store=use_store)
@@ -307,18 +307,20 @@ def saw_call(steps: Sequence[Step], arrays: str) -> None:
         _tune_call(tuple(steps), arrays)
 
 
-def _place_of(arrays: str) -> tuning_mode.Place:
+def _place_of(arrays: str) -> tuning_mode.CallPlace:
     """Where a call on these arrays is being made."""
     if arrays == "numpy":
-        return tuning_mode.Place()
-    return tuning_mode.Place("cupy", engine_for("cupy").environment, cupy_arrays.current_device())
+        return tuning_mode.CallPlace()
+    return tuning_mode.CallPlace(
+        "cupy", engine_for("cupy").environment, cupy_arrays.current_device()
+    )
 
 
 def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:
     """Tunes those programs of a call of several that have no winner, and confirms the call."""
     engine = engine_for(arrays)
     unknown = [
-        tuning_mode.Recorded(md_hom, repr(md_hom), arrays, (steps,))
+        tuning_mode.RecordedCall(md_hom, repr(md_hom), arrays, (steps,))
         for md_hom in dict.fromkeys(step.md_hom for step in steps)
         if 0 not in md_hom.extents.values() and engine.winner(engine.problem_of(md_hom)) is None
     ]

@@ -19,8 +19,10 @@ def takes_scratch(source: KernelSource) -> bool:
     return any(entry.scratch.terms for entry in source.entries)
 
 
-def has_scratch(source: KernelSource, sizes: Sequence[int], problem: Callable[[], Problem]) -> bool:
-    """Whether a program's kernels, launched with these sizes, take what the problem may have."""
+def fits_scratch_limit(
+    source: KernelSource, sizes: Sequence[int], problem: Callable[[], Problem]
+) -> bool:
+    """Whether a program's scratch memory at these sizes is within the limit of its problem."""
     needed = [entry.scratch for entry in source.entries if entry.scratch.terms]
     if not needed:
         return True

@@ -18,7 +18,7 @@ from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_selection import without_parts
 from mdtensor.api.engine.kernel_choice import (
     KEPT,
-    Choice,
+    KernelChoice,
     Structures,
     add_general,
     compile_thoroughly,
@@ -28,7 +28,7 @@ from mdtensor.api.engine.kernel_choice import (
 )
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.backends.host.binary_cache import Compiled
-from mdtensor.backends.protocol import Device
+from mdtensor.backends.protocol import ComputeDevice
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
@@ -51,7 +51,7 @@ WORTH_NO_HASTE = 5e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompiledKernel:
     """A kernel as machine code, which no call has loaded yet, and its expected seconds."""
 
     seconds: float
@@ -68,11 +68,11 @@ class Tiers:
     general kernels, and those of problems alone, are kept by `programs`.
     """
 
-    def __init__(self, device: Device, programs: Winners, tell: Callable[[], None]) -> None:
+    def __init__(self, device: ComputeDevice, programs: Winners, tell: Callable[[], None]) -> None:
         self.device, self.target, self.tell = device, device.target, tell
         self._programs = programs
-        self.choices: dict[tuple[bool, MDHom], Choice] = {}
-        self.table = Bounded[Problem, Choice | Made](MOST_CHOICES)
+        self.choices: dict[tuple[bool, MDHom], KernelChoice] = {}
+        self.table = Bounded[Problem, KernelChoice | CompiledKernel](MOST_CHOICES)
         self.texts: set[str] = set()
         self.apart = CompilerApart(device)
         self._here = CompilerHere(device, self.apart)
@@ -85,11 +85,13 @@ class Tiers:
         keep_over_forks(self._first)
         invalidation.when_cleared(self)
 
-    def known(self, md_hom: MDHom, *, use_store: bool) -> Choice | None:
+    def known(self, md_hom: MDHom, *, use_store: bool) -> KernelChoice | None:
         """What was chosen for an `md_hom` since there were new kernels."""
         return self.choices.get((use_store, md_hom))
 
-    def keep(self, md_hom: MDHom, choice: Choice, generation: int, *, use_store: bool) -> None:
+    def keep(
+        self, md_hom: MDHom, choice: KernelChoice, generation: int, *, use_store: bool
+    ) -> None:
         """Keeps what was chosen in a generation of kernels, unless there are new ones by now."""
         if len(self.choices) >= MOST_CHOICES:
             self.tell()  # and so no call keeps the programs of the others
@@ -100,16 +102,16 @@ class Tiers:
         """Drops the choices for `md_hom`s; problems keep their kernels."""
         self.choices.clear()
 
-    def reached(self, problem: Problem) -> Choice | Made | None:
+    def reached(self, problem: Problem) -> KernelChoice | CompiledKernel | None:
         """What a problem has: a general kernel, machine code of its own, or a kernel of its own."""
         return self.table.get(problem)
 
-    def own(self, problem: Problem) -> Choice | None:
+    def own(self, problem: Problem) -> KernelChoice | None:
         """The loaded kernel with the problem's own constants."""
         found = self.reached(problem)
-        return found if isinstance(found, Choice) and not found.is_general else None
+        return found if isinstance(found, KernelChoice) and not found.is_general else None
 
-    def rise(self, problem: Problem, reached: Choice | Made) -> None:
+    def rise(self, problem: Problem, reached: KernelChoice | CompiledKernel) -> None:
         """Keeps what a problem has reached, unless it has better by now."""
         with self._lock:
             if _height(reached) < _height(self.table.get(problem)):
@@ -189,14 +191,14 @@ class Tiers:
         """
         kernel = self._programs.kept_program(problem, schedule)
         if kernel is not None:
-            self._add_own(Choice(problem, schedule, KEPT, seconds, *kernel))
+            self._add_own(KernelChoice(problem, schedule, KEPT, seconds, *kernel))
         return kernel is not None
 
-    def _add_own(self, own: Choice) -> None:
+    def _add_own(self, own: KernelChoice) -> None:
         self.rise(own.problem, own)
         self.texts.add(problem_key(own.problem))
 
-    def add_own(self, own: Choice) -> None:
+    def add_own(self, own: KernelChoice) -> None:
         """Tells calls of a kernel with a problem's own constants, and keeps it on disk."""
         self._add_own(own)
         self.tell()
@@ -225,8 +227,8 @@ def _saves_by_haste(source: KernelSource, problem: Problem, seconds: float) -> b
     return seconds < WORTH_NO_HASTE * len(source.text) * instructions
 
 
-def _height(reached: Choice | Made | None) -> int:
+def _height(reached: KernelChoice | CompiledKernel | None) -> int:
     """The tier that a problem has reached, as a number: 0 for none, 3 for a kernel of its own."""
-    if isinstance(reached, Choice):
+    if isinstance(reached, KernelChoice):
         return 1 if reached.is_general else 3
     return 0 if reached is None else 2

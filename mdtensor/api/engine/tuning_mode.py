@@ -12,7 +12,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.bounded import pairs_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import count_of
-from mdtensor.scoped import Blocks
+from mdtensor.scoped import ContextSettings
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Step
 
@@ -21,7 +21,7 @@ Steps = tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCall:
     """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
 
     `within` are the calls of several programs of which it is one. `device` is the CUDA device on
@@ -38,7 +38,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPlace:
     """Where a call was made: on arrays of NumPy, or of CuPy on a device of some environment.
 
     Devices of one environment share what is found, so they are one place: the first one's.
@@ -53,19 +53,19 @@ class Recording:
     """The distinct computations seen, in order of first call, and how often each was called."""
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[MDHom, Place], int] = {}
-        self._within: dict[tuple[MDHom, Place], dict[Steps, None]] = {}
+        self._calls: dict[tuple[MDHom, CallPlace], int] = {}
+        self._within: dict[tuple[MDHom, CallPlace], dict[Steps, None]] = {}
 
-    def add(self, md_hom: MDHom, place: Place) -> None:
+    def add(self, md_hom: MDHom, place: CallPlace) -> None:
         """Counts a call."""
         self._calls[md_hom, place] = self._calls.get((md_hom, place), 0) + 1
 
-    def add_call(self, steps: Steps, place: Place) -> None:
+    def add_call(self, steps: Steps, place: CallPlace) -> None:
         """Notes which computations are run by one call."""
         for step in steps:
             self._within.setdefault((step.md_hom, place), {})[steps] = None
 
-    def calls(self, item: Recorded) -> int:
+    def calls(self, item: RecordedCall) -> int:
         """How often a computation was called."""
         wanted = item.md_hom, item.arrays, item.device
         return next(
@@ -74,11 +74,11 @@ class Recording:
             if (md_hom, place.arrays, place.device) == wanted
         )
 
-    def __iter__(self) -> Iterator[Recorded]:
+    def __iter__(self) -> Iterator[RecordedCall]:
         labels = self._labels()
         return iter(
             [
-                Recorded(
+                RecordedCall(
                     md_hom,
                     labels[md_hom],
                     place.arrays,
@@ -120,7 +120,7 @@ def _in_detail(md_hom: MDHom) -> str:
 
 
 # Tunes computations within so many seconds.
-Tune = Callable[[Recorded | Sequence[Recorded], float], object]
+Tune = Callable[[RecordedCall | Sequence[RecordedCall], float], object]
 Chosen = TypeVar("Chosen")
 # From an engine and what it chose for calls to the same with a program that is watched.
 Watch = Callable[[Any, Any], Any]
@@ -141,7 +141,7 @@ class _State:
 _SEEN = ("record", "tune")  # modes that see each call
 _IN_MODE = object()  # stands in keys of calls in a mode that keeps launches of its own
 _DEFAULT = _State()
-_entered = Blocks[_State]("tuning")
+_entered = ContextSettings[_State]("tuning")
 
 
 def _state() -> _State:
@@ -188,11 +188,11 @@ def recording() -> Recording | None:
     return _state().recording
 
 
-def tune(work: Recorded | Sequence[Recorded]) -> None:
+def tune(work: RecordedCall | Sequence[RecordedCall]) -> None:
     """Tunes computations that mode "tune" sees for the first time, each for the mode's budget."""
     state = _state()
     if state.tune is not None:
-        state.tune(work, state.budget * (1 if isinstance(work, Recorded) else len(work)))
+        state.tune(work, state.budget * (1 if isinstance(work, RecordedCall) else len(work)))
 
 
 def begins_tuning(computed: Hashable) -> bool:

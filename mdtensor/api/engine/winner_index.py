@@ -27,7 +27,7 @@ _MOST_STRUCTURES = 512
 _FRESH = 30.0
 
 
-class SeenWinners:
+class WinnerIndex:
     """The winners of one environment in a store, as they were when somebody last looked.
 
     `defaults` are winners that are read once, when they are first needed.

@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from mdtensor.api.calls import program_calls
-from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.plans.bound_arguments import Arguments
+from mdtensor.api.calls.call_cache import with_call_cache
+from mdtensor.api.plans.bound_arguments import ArgumentSlots
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.bounded import Bounded
 from mdtensor.errors import TranslationError
@@ -72,7 +72,7 @@ def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held
     Raises what the call raises, and TranslationError for a call of several computations.
     """
     name = getattr(function, "__name__", "the function")
-    found = CallPlan(name, name, Arguments.of(function, given, options)).program
+    found = CallPlan(name, name, ArgumentSlots.of(function, given, options)).program
     if found is None:
         raise TranslationError(f"a call of {name} is not one computation on its operands")
     return held_as_text(found)
@@ -165,7 +165,7 @@ def _run(text: str, *operands: Array, out: Any = None) -> Any:
     )
 
 
-run = recalled(_run, front_end="a call by its text", by_layout=True)
+run = with_call_cache(_run, front_end="a call by its text", by_layout=True)
 
 
 def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Program:

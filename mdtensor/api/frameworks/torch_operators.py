@@ -152,7 +152,7 @@ def _functions() -> tuple[Any, Any]:
             results = call(*_batched(text, operands, in_dims[1:]))
             return tuple(results), (0,) * len(results)
 
-    class Call(torch.autograd.Function):
+    class ProgramFunction(torch.autograd.Function):
         """The call of a text; torch binds the arguments of the other form by `inspect`."""
 
         @staticmethod
@@ -163,7 +163,7 @@ def _functions() -> tuple[Any, Any]:
 
         backward, jvp = staticmethod(Transformed.backward), staticmethod(Transformed.jvp)
 
-    return Call, Transformed
+    return ProgramFunction, Transformed
 
 
 def _is_differentiable(tensor: Tensor) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array, check_types
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.devices import Devices
@@ -19,8 +19,8 @@ from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole_numb
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_epilogue import Added, finished
 from mdtensor.translate.convolutions.convolution_layout import (
+    ConvolutionLayout,
     Geometry,
-    Layout,
     convolution_from_layout,
     parse_layout,
 )
@@ -36,7 +36,7 @@ _CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
 _spatial = functools.partial(whole_numbers, of="spatial axes")
 
 
-@recalled
+@with_call_cache
 def conv(
     img: Any,
     flt: Any,
@@ -140,7 +140,7 @@ def conv(
     return call(key, given, build, out)
 
 
-@recalled
+@with_call_cache
 def conv_capsule(
     img: Any,
     flt: Any,
@@ -179,7 +179,7 @@ def conv_capsule(
 
 
 def _geometry(
-    layout: Layout,
+    layout: ConvolutionLayout,
     stride: PerAxis,
     padding: Padding,
     dilation: PerAxis,

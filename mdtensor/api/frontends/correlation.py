@@ -16,17 +16,17 @@ from mdtensor.api.arrays.operands import (
     reason_of_classes,
     reason_of_types,
 )
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec, common_dtype, computed_dtype, is_short_float
-from mdtensor.translate.convolutions.convolution_axes import Axis, strided
+from mdtensor.translate.convolutions.convolution_axes import SpatialAxis, strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Convolution,
-    Operand,
+    ConvolutionOperand,
     program_from_convolution,
 )
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
@@ -43,7 +43,7 @@ _NAMES = ("convolve", "correlate")
 _numpy = {name: original(f"numpy.{name}") for name in _NAMES}
 
 
-@recalled
+@with_call_cache
 def convolve(a: Any, v: Any, mode: Mode | int = "full", method: Method | None = None) -> Array:
     """The convolution of two arrays, as `numpy.convolve` and `scipy.signal.convolve` define it.
 
@@ -65,7 +65,7 @@ def convolve(a: Any, v: Any, mode: Mode | int = "full", method: Method | None = 
     return _call("convolve", a, v, mode, method)
 
 
-@recalled
+@with_call_cache
 def correlate(a: Any, v: Any, mode: Mode | int = "valid", method: Method | None = None) -> Array:
     """The cross-correlation, as `numpy.correlate` and `scipy.signal.correlate` define it.
 
@@ -170,14 +170,16 @@ def _convolution(
         axes,
         (),
         (),
-        Operand(image, index),
-        Operand(taps, index),
-        Operand(result, index),
+        ConvolutionOperand(image, index),
+        ConvolutionOperand(taps, index),
+        ConvolutionOperand(result, index),
         accumulation_dtype(dtype),
     )
 
 
-def _axis(name: str, image: int, taps: int, mode: str, swapped: bool, by_numpy: bool) -> Axis:
+def _axis(
+    name: str, image: int, taps: int, mode: str, swapped: bool, by_numpy: bool
+) -> SpatialAxis:
     """One axis: of the full result, the elements from `start` on.
 
     Swapping the operands of a correlation turns its full result around.

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mdtensor.api.arrays.operands import check_types
 from mdtensor.api.arrays.sparse_arrays import check_dense
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.calls.ragged_operands import (
@@ -41,7 +41,7 @@ from mdtensor.translate.scalar import Number
 Arrays = Any
 
 
-@recalled
+@with_call_cache
 def reduce(
     subscripts: str,
     *operands: object,
@@ -126,7 +126,7 @@ def reduce(
     return _called(_Call(reduction, check=flag("check", check)), operands, out)
 
 
-@recalled
+@with_call_cache
 def scan(
     subscripts: str,
     *operands: object,
@@ -184,7 +184,7 @@ def scan(
 
 
 @dataclass(frozen=True)
-class Border:
+class OperandBorder:
     """A border of a reduction's operand: so many elements of a value before and after, by axis."""
 
     around: tuple[tuple[int, int], ...]
@@ -199,7 +199,7 @@ class _Call:
     exclusive: bool = False
     reverse: bool = False
     check: bool = False
-    border: Border | None = None
+    border: OperandBorder | None = None
 
     @property
     def key(self) -> Hashable:
@@ -259,7 +259,7 @@ def reduced(
     operands: Sequence[object],
     out: Arrays | None,
     check: Callable[..., object] | None = None,
-    border: Border | None = None,
+    border: OperandBorder | None = None,
 ) -> Any:
     """What a front end makes of a reduction; dense operands are given to a `check` first.
 

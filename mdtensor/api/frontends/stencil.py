@@ -17,7 +17,7 @@ from mdtensor.api.arrays.operands import (
     check_known,
     has_layout,
 )
-from mdtensor.api.calls.call_cache import is_traced, recalled
+from mdtensor.api.calls.call_cache import is_traced, with_call_cache
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call
 from mdtensor.decorated import Decorated
@@ -53,7 +53,7 @@ class StencilFunction(Decorated):
         self.border = border
         self._signature = _signature_of(function)
 
-    @functools.partial(recalled, of=_itself, front_end="stencil")
+    @functools.partial(with_call_cache, of=_itself, front_end="stencil")
     def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
         """The function at every point of the arrays: one array, or a tuple of several.
 
@@ -126,7 +126,7 @@ class StencilFunction(Decorated):
             for n, a in enumerate(args)
         )
 
-    @functools.partial(recalled, of=_itself, front_end="stencil")
+    @functools.partial(with_call_cache, of=_itself, front_end="stencil")
     def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
         """One call; only for the points whose neighbours all exist, where `inside` is set."""
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]

@@ -30,7 +30,7 @@ Array = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TapeEntry:
     """A computation that was run, with its arrays."""
 
     program: Program
@@ -42,7 +42,7 @@ class Record:
 class Tape:
     """What a program has run, on arrays that depend on those that it is differentiated by."""
 
-    records: list[Record] = field(default_factory=list[Record])
+    records: list[TapeEntry] = field(default_factory=list[TapeEntry])
     tracked: dict[int, Array] = field(default_factory=dict[int, Array])
     outer: Planner | None = None
     around: Tape | None = None
@@ -143,7 +143,7 @@ class Tape:
         varies = any(map(self.varies, operands))
         for result in results:
             self.track(result, varies=varies)
-        self.records.append(Record(found, tuple(operands), tuple(results)))
+        self.records.append(TapeEntry(found, tuple(operands), tuple(results)))
         return tuple(results) if len(results) > 1 else results[0]
 
     def cotangents(
@@ -173,7 +173,7 @@ class Tape:
 
 
 def _pulled(
-    record: Record, due: list[int], wanted: list[int], found: Mapping[int, Array]
+    record: TapeEntry, due: list[int], wanted: list[int], found: Mapping[int, Array]
 ) -> tuple[Array, ...]:
     """Cotangents of operands, from those of the results that are `due`."""
     cotangents = [found[id(record.results[n])] for n in due]

@@ -10,7 +10,7 @@ from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
 from mdtensor.api.multi_device.shares import Link
-from mdtensor.backends.select import Found, found_devices
+from mdtensor.backends.select import UsableDevice, found_devices
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import DeviceError, DTypeError, NoDeviceError, shown
@@ -141,14 +141,14 @@ def _key(said: Any, arrays: str) -> Hashable:
     return key
 
 
-def _found() -> list[Found]:
+def _found() -> list[UsableDevice]:
     try:
         return found_devices()
     except NoDeviceError as error:
         raise DeviceError(error.message, notes=error.notes, hint=error.hint) from error
 
 
-def _all(said: str, arrays: str, fitting: Sequence[Found]) -> tuple[str, ...]:
+def _all(said: str, arrays: str, fitting: Sequence[UsableDevice]) -> tuple[str, ...]:
     if said != "all":
         raise DeviceError(f"devices is {shown(said)}", hint=_HINT)
     if len(fitting) < 2:
@@ -161,7 +161,7 @@ def _all(said: str, arrays: str, fitting: Sequence[Found]) -> tuple[str, ...]:
     return tuple(found.name for found in fitting)
 
 
-def _called(name: Any, arrays: str, fitting: Sequence[Found]) -> str:
+def _called(name: Any, arrays: str, fitting: Sequence[UsableDevice]) -> str:
     """The full name of the first device that is called so."""
     if not isinstance(name, str):
         raise DTypeError(f"{shown(name)} is no name of a device", hint=_HINT)
@@ -175,7 +175,7 @@ def _called(name: Any, arrays: str, fitting: Sequence[Found]) -> str:
     )
 
 
-def _available(fitting: Sequence[Found]) -> list[str]:
+def _available(fitting: Sequence[UsableDevice]) -> list[str]:
     return [f"available: {found.name}" for found in fitting]
 
 

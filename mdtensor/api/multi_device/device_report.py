@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdtensor.api.multi_device.tasks import Tasks, View, spec_of_view
+from mdtensor.api.multi_device.tasks import SlotBox, Tasks, spec_of_view
 from mdtensor.byte_counts import in_words
 from mdtensor.translate.rewrites.parts import Box
 
@@ -38,11 +38,11 @@ def _of_device(tasks: Tasks, device: int, name: str) -> list[str]:
     return lines
 
 
-def _size(tasks: Tasks, views: Sequence[View]) -> str:
+def _size(tasks: Tasks, views: Sequence[SlotBox]) -> str:
     return in_words(sum(spec_of_view(tasks.specs, view).nbytes for view in views))
 
 
-def _said(tasks: Tasks, views: Sequence[View]) -> str:
+def _said(tasks: Tasks, views: Sequence[SlotBox]) -> str:
     said = [f"{tasks.names[view.slot]}{box_text(view.box)}" for view in views]
     return ", ".join(said) or "nothing"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.multi_device.task_programs import TaskPrograms, view_of
-from mdtensor.api.multi_device.tasks import Task, View, spec_of_view
+from mdtensor.api.multi_device.tasks import SlotBox, Task, spec_of_view
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from mdtensor.errors import DeviceError
 from mdtensor.specs import TensorSpec
@@ -191,7 +191,7 @@ class _Issue:
         reads = [self._read(view, task, lead) for view, lead in task.read_with_leads]
         writes = [self._written(view, task, lead) for view, lead in task.written_with_leads]
         self._of.launch(number, [*reads, *self._of.begins(number), *writes], self._streams)
-        landed: list[tuple[View, Array]] = []
+        landed: list[tuple[SlotBox, Array]] = []
         for n, (view, made) in enumerate(zip(task.writes, writes, strict=True)):
             if self._is_there(view, task):
                 continue
@@ -216,7 +216,7 @@ class _Issue:
         to = (self._of.home,) if self._is_recorded else self._of.used
         meet(self._streams, self._of.numbers, self._of.used, to=to)
 
-    def _read(self, view: View, task: Task, lead: int) -> Array:
+    def _read(self, view: SlotBox, task: Task, lead: int) -> Array:
         """An array for a kernel: where it lies, or a copy on the device of the task."""
         if self._is_there(view, task):
             return view_of(self._slots, view.led(lead))
@@ -237,7 +237,7 @@ class _Issue:
             self._copies[task.device, view.key] = copy
         return copy
 
-    def _packed_of(self, view: View) -> tuple[Array, Event]:
+    def _packed_of(self, view: SlotBox) -> tuple[Array, Event]:
         """A part without gaps on the device that has it, and the event after which it is there."""
         known = self._packed.get(view.key)
         if known is None:
@@ -250,22 +250,22 @@ class _Issue:
                 self._packed[view.key] = known
         return known
 
-    def _written(self, view: View, task: Task, lead: int) -> Array:
+    def _written(self, view: SlotBox, task: Task, lead: int) -> Array:
         if self._is_there(view, task) or task.updates:
             return self._read(view, task, lead)
         return self._empty(task.device, self._spec(view))
 
-    def _is_there(self, view: View, task: Task) -> bool:
+    def _is_there(self, view: SlotBox, task: Task) -> bool:
         return self._tasks.is_there(view, task.device)
 
-    def _spec(self, view: View) -> TensorSpec:
+    def _spec(self, view: SlotBox) -> TensorSpec:
         return spec_of_view(self._tasks.specs, view)
 
-    def _is_run(self, view: View) -> bool:
+    def _is_run(self, view: SlotBox) -> bool:
         """Whether a part is one run of memory, which is copied between devices as it lies."""
         return self._spec(view).is_contiguous
 
-    def _place(self, view: View) -> int:
+    def _place(self, view: SlotBox) -> int:
         place = self._tasks.places[view.slot]
         assert place is not None
         return place

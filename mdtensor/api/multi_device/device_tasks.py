@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.api.multi_device.sharding import Sharding
 from mdtensor.api.multi_device.shares import Shares
-from mdtensor.api.multi_device.tasks import Task, Tasks, View, spec_of_view
+from mdtensor.api.multi_device.tasks import SlotBox, Task, Tasks, spec_of_view
 from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
@@ -21,7 +21,7 @@ from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.rewrites.parts import Box, part_of
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def tasks_of(
@@ -61,7 +61,7 @@ def tasks_of(
 
 
 # A part of an array, and where it lies in what is read or written.
-Piece = tuple[View, Box]
+Piece = tuple[SlotBox, Box]
 
 
 @dataclass(eq=False, slots=True)
@@ -69,12 +69,12 @@ class _Value:
     """An array that a task reads or makes: where it lies, once that is known."""
 
     spec: TensorSpec | None = None
-    view: View | None = None
+    view: SlotBox | None = None
     device: int | None = None  # of the task that makes it
     of: _Value | None = None  # of which it is a section
     inside: Box = ()
     pieces: Sequence[Piece] = ()  # of several shards, which are put together first
-    replicas: Mapping[int, View] | None = None  # by devices, of which each reads its own
+    replicas: Mapping[int, SlotBox] | None = None  # by devices, of which each reads its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _Maker:
         if sharding is not None and sharding.axis is None:
             views = (view for view, _ in pieces)
             return _Value(replicas=dict(zip(sharding.devices, views, strict=True)))
-        spec = spec_of_view([self._arrays[slot].spec], View(0, box))
+        spec = spec_of_view([self._arrays[slot].spec], SlotBox(0, box))
         return _Value(TensorSpec.of(spec.shape, spec.dtype), pieces=pieces)
 
     def write(self, slot: int, box: Box, value: _Value) -> None:
@@ -194,7 +194,7 @@ class _Maker:
             known = self._joined[key] = _Value(view=self._together(device, value))
         return known
 
-    def _together(self, device: int, value: _Value) -> View:
+    def _together(self, device: int, value: _Value) -> SlotBox:
         """A new array on a device, into which tasks copy the pieces of a value."""
         assert value.spec is not None
         whole = self._between(value.spec, device)
@@ -202,7 +202,7 @@ class _Maker:
             self._copy(device, _Value(view=view), whole.section(inside))
         return whole
 
-    def _copy(self, device: int, source: _Value, target: View) -> None:
+    def _copy(self, device: int, source: _Value, target: SlotBox) -> None:
         """A task that copies elements."""
         spec = spec_of_view(self.specs, target)
         copied = _Value(view=target, device=device)
@@ -210,12 +210,12 @@ class _Maker:
             _Draft(self._step, device, copy_of(spec.shape, spec.dtype), (source,), (copied,), ())
         )
 
-    def _between(self, spec: TensorSpec, device: int | None) -> View:
+    def _between(self, spec: TensorSpec, device: int | None) -> SlotBox:
         number = sum(name.startswith("array ") for name in self.names)
         spec = TensorSpec.of(spec.shape, spec.dtype)
         place = None if self.home is None else device
         self._slot(f"array {number} between", spec, place)
-        return View(len(self.specs) - 1, _whole(spec))
+        return SlotBox(len(self.specs) - 1, _whole(spec))
 
     def _slot(self, name: str, spec: TensorSpec, place: int | None) -> None:
         self.names.append(name)
@@ -244,7 +244,7 @@ class _Maker:
             found.append(replace(task, after=after))
         return tuple(found)
 
-    def _placed(self, value: _Value) -> View:
+    def _placed(self, value: _Value) -> SlotBox:
         if value.view is None and value.of is not None:
             value.view = self._placed(value.of).section(value.inside)
         if value.view is None:
@@ -253,7 +253,7 @@ class _Maker:
         return value.view
 
     def _bound(
-        self, draft: _Draft, reads: Sequence[View], writes: Sequence[View]
+        self, draft: _Draft, reads: Sequence[SlotBox], writes: Sequence[SlotBox]
     ) -> tuple[MDHom, tuple[int, ...]]:
         """The `md_hom` on arrays as they lie, or on copies, and the leads of these arrays."""
         md_hom = draft.md_hom
@@ -262,9 +262,9 @@ class _Maker:
         written = [self._lead(draft, n, v, md_hom.out_view) for n, v in enumerate(writes)]
 
         def bound(
-            buffers: Sequence[Buffer], views: Sequence[View], leads: Sequence[int]
-        ) -> tuple[Buffer, ...]:
-            placed: list[Buffer] = []
+            buffers: Sequence[BufferSpec], views: Sequence[SlotBox], leads: Sequence[int]
+        ) -> tuple[BufferSpec, ...]:
+            placed: list[BufferSpec] = []
             for buffer, view, lead in zip(buffers, views, leads, strict=False):
                 spec = spec_of_view(self.specs, view.led(lead))
                 if self.places[view.slot] not in (None, draft.device):
@@ -285,7 +285,9 @@ class _Maker:
         )
         return found, (*read, *written)
 
-    def _lead(self, draft: _Draft, number: int, view: View, accesses: Sequence[Access]) -> int:
+    def _lead(
+        self, draft: _Draft, number: int, view: SlotBox, accesses: Sequence[BufferAccess]
+    ) -> int:
         """How many elements earlier a kernel's array begins, to be aligned where rows are.
 
         Kernels for arrays that begin anywhere move element by element on GPUs.
@@ -302,9 +304,9 @@ class _Maker:
         return last.start % unit if is_aligned and is_affine else 0
 
 
-def _led(accesses: Sequence[Access], leads: Sequence[int]) -> tuple[Access, ...]:
+def _led(accesses: Sequence[BufferAccess], leads: Sequence[int]) -> tuple[BufferAccess, ...]:
     """Accesses to arrays that begin so many elements earlier along the last axis."""
-    found: list[Access] = []
+    found: list[BufferAccess] = []
     for access in accesses:
         lead = leads[access.buffer] if access.buffer < len(leads) else 0
         if lead:
@@ -327,9 +329,9 @@ class _Array:
     def pieces(self, box: Box) -> list[Piece]:
         """The parts of a box, each in a slot, and where they are in the box."""
         if self.sharding is None:
-            return [(View(self.first, box), box)]
+            return [(SlotBox(self.first, box), box)]
         return [
-            (View(self.first + number, part), inside)
+            (SlotBox(self.first + number, part), inside)
             for number, part, inside in self.sharding.pieces(box)
         ]
 
@@ -345,10 +347,10 @@ def copy_of(shape: Sequence[int], dtype: np.dtype) -> MDHom:
     return MDHom(
         tuple(Dim(name, extent, CC) for name, extent in zip(names, shape, strict=True)),
         ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "id"),
-        (Buffer("source", spec),),
-        (Buffer("target", spec),),
-        (Access.at(0, names),),
-        (Access.at(0, names),),
+        (BufferSpec("source", spec),),
+        (BufferSpec("target", spec),),
+        (BufferAccess.at(0, names),),
+        (BufferAccess.at(0, names),),
     )
 
 

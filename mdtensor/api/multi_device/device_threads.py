@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array, allocate
 from mdtensor.api.multi_device.task_programs import TaskPrograms, view_of
 from mdtensor.specs import TensorSpec
-from mdtensor.stage_timer import Recorder, asked_for, beside, stage
+from mdtensor.stage_timer import StageRecorder, asked_for, beside, stage
 
 
 class DeviceThreads:
@@ -93,7 +93,7 @@ class _Once:
         for device in sorted(self._failed):
             raise self._programs.told(device, self._failed[device])
 
-    def _beside(self, device: int, told: Recorder | None) -> None:
+    def _beside(self, device: int, told: StageRecorder | None) -> None:
         try:
             beside(told, self._work, device)
         except BaseException as error:  # which the calling thread raises

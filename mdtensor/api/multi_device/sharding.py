@@ -13,7 +13,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.rewrites.parts import Box, Part, Range, part_of
+from mdtensor.translate.rewrites.parts import Box, MDHomPart, Range, part_of
 from mdtensor.translate.views import AffineIndex
 
 T = TypeVar("T")
@@ -249,7 +249,7 @@ def _moves(md_hom: MDHom, number: int, dim: str, axis: int) -> bool:
     return any(dim in a.index[axis].dims for a in md_hom.inp_view if a.buffer == number)
 
 
-def _part(md_hom: MDHom, shares: Shares, span: Range) -> Part:
+def _part(md_hom: MDHom, shares: Shares, span: Range) -> MDHomPart:
     return part_of(md_hom, {str(shares.dim): span})
 
 

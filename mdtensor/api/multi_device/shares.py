@@ -11,7 +11,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.rewrites.parts import Part, part_of
+from mdtensor.translate.rewrites.parts import MDHomPart, part_of
 
 # Costs that differ by no more than this are alike.
 _ALIKE = 1.1
@@ -206,7 +206,7 @@ def _bytes(md_hom: MDHom, dim: Dim, shares: Shares) -> int | None:
     return moved
 
 
-def bytes_read(md_hom: MDHom, part: Part) -> int:
+def bytes_read(md_hom: MDHom, part: MDHomPart) -> int:
     """Bytes of the elements that a part reads."""
     inputs = zip(md_hom.inputs, part.reads, strict=True)
     return sum(points_of(box) * buffer.spec.dtype.itemsize for buffer, box in inputs)

@@ -10,7 +10,7 @@ from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls import program_calls
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.multi_device.tasks import Tasks, View
+from mdtensor.api.multi_device.tasks import SlotBox, Tasks
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError, MdtensorError
 from mdtensor.translate.md_hom import MDHom
@@ -64,7 +64,7 @@ class TaskPrograms:
         return failure
 
 
-def view_of(slots: Sequence[Array], view: View) -> Array:
+def view_of(slots: Sequence[Array], view: SlotBox) -> Array:
     """The array of a view."""
     return slots[view.slot][(*view.box, ...)]  # an array, also where there are no axes
 

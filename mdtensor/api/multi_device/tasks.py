@@ -12,7 +12,7 @@ from mdtensor.translate.rewrites.parts import Box
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SlotBox:
     """A box of the array of a slot."""
 
     slot: int
@@ -23,19 +23,19 @@ class View:
         """The same for the same elements; slices have no hash."""
         return self.slot, tuple((axis.start, axis.stop, axis.step) for axis in self.box)
 
-    def section(self, inside: Box) -> View:
+    def section(self, inside: Box) -> SlotBox:
         """A box of this one."""
         pairs = zip(self.box, inside, strict=True)
-        return View(self.slot, tuple(_within(axis, part) for axis, part in pairs))
+        return SlotBox(self.slot, tuple(_within(axis, part) for axis, part in pairs))
 
-    def led(self, lead: int) -> View:
+    def led(self, lead: int) -> SlotBox:
         """The same box with so many elements more before it, along the last axis."""
         if not lead:
             return self
         last = self.box[-1]
-        return View(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
+        return SlotBox(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
 
-    def overlaps(self, other: View) -> bool:
+    def overlaps(self, other: SlotBox) -> bool:
         """Whether both may have an element in common."""
         pairs = zip(self.box, other.box, strict=True)
         return self.slot == other.slot and all(
@@ -55,8 +55,8 @@ class Task:
     step: int
     device: int
     md_hom: MDHom
-    reads: tuple[View, ...]
-    writes: tuple[View, ...]
+    reads: tuple[SlotBox, ...]
+    writes: tuple[SlotBox, ...]
     begins: tuple[int, ...]
     updates: bool
     after: tuple[int, ...]
@@ -64,18 +64,18 @@ class Task:
 
     def waits_for(self, other: Task) -> bool:
         """Whether it must wait for one that was noted before it."""
-        pairs: list[tuple[Sequence[View], Sequence[View]]] = [(self.reads, other.writes)]
+        pairs: list[tuple[Sequence[SlotBox], Sequence[SlotBox]]] = [(self.reads, other.writes)]
         if self.step != other.step:  # the parts of a step write apart
             pairs += [(self.writes, other.reads), (self.writes, other.writes)]
         return any(a.overlaps(b) for mine, theirs in pairs for a in mine for b in theirs)
 
     @property
-    def read_with_leads(self) -> Iterator[tuple[View, int]]:
+    def read_with_leads(self) -> Iterator[tuple[SlotBox, int]]:
         """What it reads, with the leads."""
         return zip(self.reads, self.leads, strict=False)
 
     @property
-    def written_with_leads(self) -> Iterator[tuple[View, int]]:
+    def written_with_leads(self) -> Iterator[tuple[SlotBox, int]]:
         """What it writes, with the leads."""
         return zip(self.writes, self.leads[len(self.reads) :], strict=True)
 
@@ -97,12 +97,12 @@ class Tasks:
     places: tuple[int | None, ...]
     names: tuple[str, ...]
 
-    def is_there(self, view: View, device: int) -> bool:
+    def is_there(self, view: SlotBox, device: int) -> bool:
         """Whether a device reads and writes an array where it lies."""
         return self.places[view.slot] in (None, device)
 
 
-def spec_of_view(specs: Sequence[TensorSpec], view: View) -> TensorSpec:
+def spec_of_view(specs: Sequence[TensorSpec], view: SlotBox) -> TensorSpec:
     """The spec of a box of an array."""
     whole = specs[view.slot]
     shape = [len(range(axis.start, axis.stop, axis.step)) for axis in view.box]

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Program
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 Axis = tuple[int, int]  # number of an array, and of one of its axes
 
@@ -72,8 +72,8 @@ def origins_of_results(
 
 def _add_single(
     md_hom: MDHom,
-    written: Access,
-    reads: Sequence[tuple[Access, Sequence[Origins]]],
+    written: BufferAccess,
+    reads: Sequence[tuple[BufferAccess, Sequence[Origins]]],
     axes: Sequence[_Found],
 ) -> None:
     """Adds the origins of axes whose one index no input has: where arrays broadcast, it is 0 there.

@@ -10,7 +10,7 @@ from itertools import pairwise
 from mdtensor.translate.combine import Pointwise
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.parts import Box
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess
 
 # For each dim, where its parts begin, and where the last one ends; for an array, the same by axis.
 Edges = tuple[int, ...]
@@ -134,7 +134,7 @@ def points_of(box: Box) -> int:
     return math.prod(len(range(axis.start, axis.stop, axis.step)) for axis in box)
 
 
-def _solved(md_hom: MDHom, access: Access, axis: int) -> tuple[str, int, int] | None:
+def _solved(md_hom: MDHom, access: BufferAccess, axis: int) -> tuple[str, int, int] | None:
     """The dim that an axis is cut along, its step, and where it begins on the axis.
 
     Of a window, and of accesses beside each other, that is the middle.

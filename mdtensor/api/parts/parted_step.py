@@ -16,7 +16,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Step
-from mdtensor.translate.rewrites.parts import Box, Part, Range, combination, part_of
+from mdtensor.translate.rewrites.parts import Box, MDHomPart, Range, combination, part_of
 from mdtensor.translate.rewrites.stages import finished_apart
 
 # What stands for an array: the key of a task, or the array itself.
@@ -83,13 +83,13 @@ class Parts(Generic[N]):
         chosen = itertools.product(*(ranges_of(self.cuts[name]) for name in names))
         return [dict(zip(names, each, strict=True)) for each in chosen]
 
-    def computed(self, part: Part, slots: Sequence[int], given: Sequence[N] = ()) -> Tuple[N]:
+    def computed(self, part: MDHomPart, slots: Sequence[int], given: Sequence[N] = ()) -> Tuple[N]:
         """The outputs of a part, whose first inputs are given; the others are read."""
         boxes = part.reads[len(given) :]
         read = [self.executor.read(*each) for each in zip(slots, boxes, strict=True)]
         return self.executor.compute(part.md_hom, (*given, *read), part.begins)
 
-    def write(self, part: Part, values: Sequence[N]) -> None:
+    def write(self, part: MDHomPart, values: Sequence[N]) -> None:
         """Puts the outputs of a part in their place."""
         for each in zip(self.step.results, part.writes, values, strict=True):
             self.executor.write(*each)

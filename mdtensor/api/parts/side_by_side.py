@@ -16,7 +16,7 @@ from mdtensor.api.parts.parted_step import Executor, Parts
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.md_hom_program import Step
-from mdtensor.translate.rewrites.parts import Box, Part, part_of
+from mdtensor.translate.rewrites.parts import Box, MDHomPart, part_of
 
 N = TypeVar("N")
 _FEW = 16  # indices that are looked for one by one in others
@@ -56,7 +56,7 @@ def run_side_by_side(steps: Sequence[Step], cuts: Sequence[Cuts], executor: Exec
         parts.write(part, parts.computed(part, parts.step.operands))
 
 
-def _placed(parts: Parts[N]) -> Iterator[tuple[int, Parts[N], Part]]:
+def _placed(parts: Parts[N]) -> Iterator[tuple[int, Parts[N], MDHomPart]]:
     """The parts of a step, each with where it reads the first operand along the first axis."""
     for ranges in parts.ranges(parts.step.md_hom.dims):
         part = part_of(parts.step.md_hom, ranges)

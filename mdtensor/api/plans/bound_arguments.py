@@ -26,7 +26,7 @@ class _Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class ArgumentSlots:
     """A call with slots for its operands; `stand_ins` are arrays like them.
 
     Operands are specs and arrays, also among the options; numbers stay what they are.
@@ -43,7 +43,7 @@ class Arguments:
         function: Callable[..., Any],
         positional: Sequence[Any],
         named: Mapping[str, Any],
-    ) -> Arguments:
+    ) -> ArgumentSlots:
         """The arguments as the caller gave them, taken apart."""
         operands: list[Any] = []
 

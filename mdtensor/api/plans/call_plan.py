@@ -18,7 +18,7 @@ from mdtensor.api.calls.program_calls import ready_for, suited
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
 from mdtensor.api.parts.linked_calls import LinkedCalls, linked, planned
-from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of
+from mdtensor.api.plans.bound_arguments import ArgumentSlots, stand_ins_of
 from mdtensor.api.plans.plan import Plan
 from mdtensor.api.plans.signature import listed
 from mdtensor.errors import ShapeError, TranslationError
@@ -38,7 +38,7 @@ class CallPlan(Plan):
     run.
     """
 
-    def __init__(self, label: str, call: str, arguments: Arguments, xp: Any = np) -> None:
+    def __init__(self, label: str, call: str, arguments: ArgumentSlots, xp: Any = np) -> None:
         seen, returned = planned(arguments, arguments.stand_ins)
         if not seen:
             raise TranslationError(
@@ -74,7 +74,7 @@ class CallPlan(Plan):
             return None
         return self._linked.program(self.specs, np)
 
-    def arguments_of(self, specs: Sequence[TensorSpec]) -> Arguments:
+    def arguments_of(self, specs: Sequence[TensorSpec]) -> ArgumentSlots:
         """The arguments of the call on operands of these specs, which have the plan's shapes.
 
         Raises ShapeError for other shapes and types.

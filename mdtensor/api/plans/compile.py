@@ -17,7 +17,7 @@ from mdtensor.api.arrays.operands import (
     reason_of_types,
 )
 from mdtensor.api.frontends.einsum.einsum import einsum
-from mdtensor.api.plans.bound_arguments import Arguments, specs_of
+from mdtensor.api.plans.bound_arguments import ArgumentSlots, specs_of
 from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ArgumentError, DTypeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
@@ -113,7 +113,7 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
     if reason := reason_of_types([spec.dtype for spec in specs]):
         raise no_kernels(reason, ", and a plan is for what they compute")
     said = [repr(text), *map(repr, specs), *(f"{name}={shown(given[name])}" for name in given)]
-    arguments = Arguments.of(einsum, (text, *operands), {"order": "C", **given})
+    arguments = ArgumentSlots.of(einsum, (text, *operands), {"order": "C", **given})
     return CallPlan(text, ", ".join(said), arguments)
 
 
@@ -136,7 +136,7 @@ def _plan_of_call(
             f"{shown(function)} is neither an einsum string nor a function that can be planned",
             hint="reduce, scan, conv, a stencil, …; whole programs: with mdtensor.tuning('record')",
         )
-    arguments = Arguments.of(function, operands, options)
+    arguments = ArgumentSlots.of(function, operands, options)
     words = arguments.words
     if label is not None:
         return CallPlan(label, ", ".join(words), arguments, xp)

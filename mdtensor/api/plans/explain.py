@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import KernelChoice
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.problem.work import bytes_moved, flops
 from mdtensor.translate.md_hom import MDHom
 
 
-def explained(md_hom: MDHom, choice: Choice, watched: Engine | None = None) -> str:
+def explained(md_hom: MDHom, choice: KernelChoice, watched: Engine | None = None) -> str:
     """One `md_hom` and the kernel that was chosen for it, for people.
 
     With the engine that chose it, to be `watched`, all passes that made it.
@@ -32,7 +32,7 @@ def explained(md_hom: MDHom, choice: Choice, watched: Engine | None = None) -> s
     )
 
 
-def _cost(choice: Choice) -> list[str]:
+def _cost(choice: KernelChoice) -> list[str]:
     """Time and rates; a GPU's first general kernel is taken without an estimate."""
     problem, seconds = choice.problem, choice.seconds
     if not seconds:
@@ -44,11 +44,11 @@ def _cost(choice: Choice) -> list[str]:
     ]
 
 
-def _source(choice: Choice) -> list[str]:
+def _source(choice: KernelChoice) -> list[str]:
     return ["source", *_indented(choice.source.text)]
 
 
-def _passes(md_hom: MDHom, choice: Choice, engine: Engine) -> list[str]:
+def _passes(md_hom: MDHom, choice: KernelChoice, engine: Engine) -> list[str]:
     from mdtensor.api.plans.explain_passes import passes_of, passes_text
 
     ran = passes_of(partial(engine.source_again, md_hom, choice))

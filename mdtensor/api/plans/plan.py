@@ -16,8 +16,8 @@ from mdtensor.api.arrays.torch_tensors import FollowedError, in_torch, stream_of
 from mdtensor.api.calls import call_trace, program_calls
 from mdtensor.api.calls.hot_calls import MISSED
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.kernel_choice import Choice
-from mdtensor.api.engine.tuning_mode import Recorded, Steps, kept_as
+from mdtensor.api.engine.kernel_choice import KernelChoice
+from mdtensor.api.engine.tuning_mode import RecordedCall, Steps, kept_as
 from mdtensor.api.plans.explain import explained
 from mdtensor.api.plans.launch_cache import PlanLaunches
 from mdtensor.api.plans.signature import PlanArrays, check_masks, listed
@@ -94,7 +94,7 @@ class Plan(PlanLaunches):
                 if call_trace.begins():
                     return call_trace.traced("plan", self, operands, {"out": out})
                 here = self._there.get(cupy_arrays.current_device(), self)
-                call_trace.runs(here._launch if out is None else here._launch_into)
+                call_trace.record_run(here._launch if out is None else here._launch_into)
         if operands and _type_of(operands[0]) is cupy_arrays.array_class:
             return self._called_on_gpu(operands, out)
         are_numpys, parts = True, list[object]()
@@ -156,7 +156,7 @@ class Plan(PlanLaunches):
         """A call on placeholders of any strides, whose computations are not run but seen."""
         raise TranslationError(f"a call of {self!r} cannot be a part of another one")
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[KernelChoice]:
         """The kernel of every `md_hom`, on the device of the plan's `arrays`."""
         with at(self.device):
             return [registry.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
@@ -190,12 +190,12 @@ class Plan(PlanLaunches):
             objective=objective,
         )
 
-    def recorded(self) -> list[Recorded]:
+    def recorded(self) -> list[RecordedCall]:
         """What can be tuned: every `md_hom`, and the calls that consist of several."""
-        found: list[Recorded] = []
+        found: list[RecordedCall] = []
         for md_hom in self.md_homs:
             within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]
-            found.append(Recorded(md_hom, self.label, self.arrays, tuple(within), self.device))
+            found.append(RecordedCall(md_hom, self.label, self.arrays, tuple(within), self.device))
         return found
 
     @abstractmethod

@@ -9,8 +9,8 @@ from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.operands import array_module
 from mdtensor.api.arrays.results import as_returned
 from mdtensor.api.engine import registry
-from mdtensor.api.engine.kernel_choice import Choice
-from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.api.engine.kernel_choice import KernelChoice
+from mdtensor.api.engine.tuning_mode import RecordedCall
 from mdtensor.api.multi_device.device_list import DeviceList
 from mdtensor.api.multi_device.device_report import report_of
 from mdtensor.api.multi_device.spread_call import computed, runner_for
@@ -52,17 +52,17 @@ class SpreadPlan(CallPlan):
         with at(self.device):
             return runner_for(self._spread, tuple(specs), self.devices).programs
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[KernelChoice]:
         """The kernel of every part, on its device."""
         programs = self.programs()
-        found: list[Choice] = []
+        found: list[KernelChoice] = []
         for task in programs.tasks.tasks:
             engine = programs.engines[task.device]
             with at(getattr(engine.device, "number", None)):
                 found.append(registry.choice_on(engine, task.md_hom))
         return found
 
-    def recorded(self) -> list[Recorded]:
+    def recorded(self) -> list[RecordedCall]:
         """Nothing: raises TuningError, since searches are for one device at a time."""
         raise TuningError(
             "a plan over several devices is not tuned",

@@ -23,7 +23,7 @@ _LINE = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerParts:
     """How a layer divides a dim: into so many `parts`, of at most so many points (`size`).
 
     `order` is the place of this step among those that have more than one part; None for those that
@@ -36,7 +36,7 @@ class Part:
     decided: bool = True
 
 
-def decomposition(problem: Problem, schedule: Schedule) -> list[list[Part]]:
+def decomposition(problem: Problem, schedule: Schedule) -> list[list[LayerParts]]:
     """The parts of every dim on every layer of the device, outermost first.
 
     The extent of a dim is at most the product of its parts and of the size of the innermost one,
@@ -44,10 +44,10 @@ def decomposition(problem: Problem, schedule: Schedule) -> list[list[Part]]:
     """
     tilings = tilings_of(problem, schedule)
     sizes = [problem.extent(d) for d in problem.dims]
-    found: list[list[Part]] = []
+    found: list[list[LayerParts]] = []
     begun = 0
     for layer in asm_of(schedule.asm).layers:
-        row: list[Part] = []
+        row: list[LayerParts] = []
         for d in problem.dims:
             tiling, size = tilings[d], sizes[d]
             if layer.field == "parts":
@@ -62,10 +62,10 @@ def decomposition(problem: Problem, schedule: Schedule) -> list[list[Part]]:
             inner = max(1, min(size, inner))
             decided = layer.field != "parts" or schedule.parts[d] != 0
             count = tiling.parts.constant if layer.field == "parts" else None
-            row.append(Part(count or -(-size // inner), inner, None, decided))
+            row.append(LayerParts(count or -(-size // inner), inner, None, decided))
         steps = [d for d in _order(problem, schedule, layer.field) if row[d].parts > 1]
         for place, d in enumerate(steps, begun):
-            row[d] = Part(row[d].parts, row[d].size, place, row[d].decided)
+            row[d] = LayerParts(row[d].parts, row[d].size, place, row[d].decided)
         begun += len(steps)
         sizes = [part.size for part in row]
         found.append(row)
@@ -126,7 +126,7 @@ def decomposition_picture(md_hom: MDHom, problem: Problem, schedule: Schedule) -
     return picture
 
 
-def _draw(picture: Picture, x: float, top: float, part: Part) -> None:
+def _draw(picture: Picture, x: float, top: float, part: LayerParts) -> None:
     if part.parts > 1 or not part.decided:
         picture.box(x - _COLUMN / 2 + 3, top + 6, _COLUMN - 6, _ROW - 12, "cell")
     shown = f"{part.parts} ×" if part.decided else "at launch"

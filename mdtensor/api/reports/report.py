@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from mdtensor.api.engine.tuning_mode import Recorded, Recording
+from mdtensor.api.engine.tuning_mode import RecordedCall, Recording
 from mdtensor.api.reports.report_page import figures_of, page_of
 from mdtensor.api.reports.report_subject import (
     Subject,
@@ -23,7 +23,7 @@ from mdtensor.paths import write_whole
 
 def report(
     file: str | os.PathLike[str],
-    work: Recording | Recorded | Iterable[Recorded] | None = None,
+    work: Recording | RecordedCall | Iterable[RecordedCall] | None = None,
     *,
     peers: Mapping[str, float] | None = None,
     pictures: str | os.PathLike[str] | None = None,

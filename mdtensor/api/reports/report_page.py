@@ -12,7 +12,7 @@ from mdtensor.api.reports.parameter_importance import (
     importance,
     importance_picture,
 )
-from mdtensor.api.reports.report_subject import Kernel, Subject
+from mdtensor.api.reports.report_subject import ReportSubject, Subject
 from mdtensor.api.reports.search_pictures import roofline_picture, trials_picture
 from mdtensor.api.reports.svg_writer import COLOURS, NARROW, Picture, cut, escaped
 from mdtensor.autotune.progress import format_time
@@ -217,7 +217,7 @@ def _figure(figure: Figure) -> str:
     )
 
 
-def _texts(kernel: Kernel) -> str:
+def _texts(kernel: ReportSubject) -> str:
     """The definition, the schedule and the source; the latter is folded away."""
     choice = kernel.choice
     source = choice.source.text

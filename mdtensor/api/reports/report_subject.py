@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
-from mdtensor.api.engine.tuning_mode import Recorded
+from mdtensor.api.engine.kernel_choice import KernelChoice
+from mdtensor.api.engine.tuning_mode import RecordedCall
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError, shown
 from mdtensor.lower.problem.problem_key import problem_key
@@ -24,11 +24,11 @@ _LONGEST_S = 1e9  # seconds that a call of another library may take
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ReportSubject:
     """What runs a computation: its `md_hom`, the chosen kernel, and the device."""
 
     md_hom: MDHom
-    choice: Choice
+    choice: KernelChoice
     target: Target
 
 
@@ -46,7 +46,7 @@ class Subject:
     environment: str
     trials: Sequence[TrialRow] = ()
     winner: WinnerRow | None = None
-    kernel: Kernel | None = None
+    kernel: ReportSubject | None = None
     before: ChoiceRow | None = None
     calls: int = 1
     peers: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -88,7 +88,7 @@ def subjects_in_store() -> list[Subject]:
     ]
 
 
-def subject_of_recorded(item: Recorded, peers: Mapping[str, float]) -> Subject:
+def subject_of_recorded(item: RecordedCall, peers: Mapping[str, float]) -> Subject:
     """A computation that was recorded, with the kernel that its calls run."""
     with at(item.device):
         engine = registry.engine_for(item.arrays)
@@ -99,7 +99,7 @@ def subject_of_recorded(item: Recorded, peers: Mapping[str, float]) -> Subject:
 def subject_of(
     label: str,
     md_hom: MDHom,
-    choice: Choice,
+    choice: KernelChoice,
     engine: Engine,
     peers: Mapping[str, float] | None = None,
     calls: int = 1,
@@ -113,7 +113,7 @@ def subject_of(
         environment,
         engine.store.trials(key, environment),
         engine.store.winner(key, environment),
-        Kernel(md_hom, choice, engine.target),
+        ReportSubject(md_hom, choice, engine.target),
         engine.store.untuned(key, environment),
         calls,
         peers or {},

@@ -21,7 +21,7 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import DIALECTS
 from mdtensor.api.tuning.call_harness import CallArena
 from mdtensor.api.tuning.cpu_timer import LONG, Clock, HostClock, Run
-from mdtensor.api.tuning.harness import Arena, CudaArena
+from mdtensor.api.tuning.harness import CudaArena, TrialBuffers
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.worker.pickling import packed, unpacked
 from mdtensor.backends.cuda.cuda_comparison import CudaComparison
@@ -30,7 +30,7 @@ from mdtensor.backends.cuda.cupy_device import CupyDevice
 from mdtensor.backends.host.binary_cache import Binaries, Compiled
 from mdtensor.backends.host.energy_counter import EnergyCounter
 from mdtensor.backends.host.launch_expressions import evaluated
-from mdtensor.backends.protocol import Compiler, Program
+from mdtensor.backends.protocol import CompiledProgram, Compiler
 from mdtensor.backends.select import open_compiler as compiler_of
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
@@ -105,7 +105,7 @@ class Benches:
         device = self.engine.device
         if isinstance(device, CupyDevice):
             return Bench(self.engine, CudaArena(problem, CudaComparison(device)), self.clock())
-        return Bench(self.engine, Arena(problem), self.clock())
+        return Bench(self.engine, TrialBuffers(problem), self.clock())
 
     def clock(self) -> Clock:
         """A clock of the device."""
@@ -125,7 +125,7 @@ class Benches:
 class Bench:
     """Runs the candidates of one problem."""
 
-    def __init__(self, engine: Engine, arena: Arena, clock: Clock) -> None:
+    def __init__(self, engine: Engine, arena: TrialBuffers, clock: Clock) -> None:
         self.engine = engine
         self.arena = arena
         self.clock = clock
@@ -190,7 +190,7 @@ class Bench:
         except (LoweringError, CompileError):
             return None
 
-    def _made(self, candidate: Request) -> tuple[Program, KernelSource]:
+    def _made(self, candidate: Request) -> tuple[CompiledProgram, KernelSource]:
         """The program of a candidate, which is compiled already or is compiled now."""
         if "compiled" in candidate:
             compiled: Compiled = unpacked(candidate["compiled"])

@@ -14,7 +14,7 @@ from mdtensor.api.tuning import verification
 from mdtensor.api.tuning.flat_buffer import Flat
 from mdtensor.backends.cuda.cupy_device import CupyDevice
 from mdtensor.backends.host.aligned_memory import aligned_empty
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
@@ -39,7 +39,7 @@ class CallArena:
             specs |= {slot: buffer.spec for slot, buffer in zip(slots, buffers, strict=True)}
         arrays = {slot: self._array(spec, rng) for slot, spec in specs.items()}
         self.slots = [arrays.get(slot) for slot in range(max(specs) + 1)]
-        self._programs: dict[tuple[MDHom, str], Program] = {}
+        self._programs: dict[tuple[MDHom, str], CompiledProgram] = {}
 
     def _array(self, spec: TensorSpec, rng: np.random.Generator) -> Any:
         """Memory for an array, from its first element on."""
@@ -64,7 +64,7 @@ class CallArena:
         except (LoweringError, CompileError):
             return None
 
-    def _program(self, step: Step, text: str) -> Program:
+    def _program(self, step: Step, text: str) -> CompiledProgram:
         if (step.md_hom, text) not in self._programs:
             problem, schedule = self.engine.problem_of(step.md_hom), Schedule.from_json(text)
             choice = self.engine.specialised(problem, schedule, "trial", 0.0)

@@ -30,7 +30,7 @@ _TURN, _RUNS = 0.25, 28
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ProgramCandidates:
     """What is known of one program of a call: its winner, and others with their seconds alone."""
 
     problem: Problem
@@ -84,7 +84,7 @@ def keep_what_is_fastest(
     return bool(best)
 
 
-def _known(engine: Engine, problem: Problem) -> Known | None:
+def _known(engine: Engine, problem: Problem) -> ProgramCandidates | None:
     """What the store knows of a program; None where it has no winner."""
     found = engine.winner(problem)
     if found is None:
@@ -104,7 +104,7 @@ def _known(engine: Engine, problem: Problem) -> Known | None:
         if len(rivals) <= _RIVALS and _spread(schedule) not in spread and schedule != untuned:
             spread.add(_spread(schedule))
             rivals.append((schedule, seconds[schedule]))
-    return Known(problem, winner, own, tuple(pair for pair in rivals if pair[0] != own))
+    return ProgramCandidates(problem, winner, own, tuple(pair for pair in rivals if pair[0] != own))
 
 
 def _spread(schedule: Schedule) -> tuple[object, ...]:
@@ -112,7 +112,7 @@ def _spread(schedule: Schedule) -> tuple[object, ...]:
     return schedule.parts, schedule.inline, schedule.streaming
 
 
-def _contenders(engine: Engine, found: Sequence[Known]) -> Iterator[Mixture]:
+def _contenders(engine: Engine, found: Sequence[ProgramCandidates]) -> Iterator[Mixture]:
     """Combinations to be timed: all untuned, then one rival program each."""
     untuned = [(each, engine.usual(each.problem).schedule) for each in found]
     if others := frozenset((each.problem, s) for each, s in untuned if s != each.schedule):
@@ -136,7 +136,7 @@ def _together(times: Mapping[Mixture, Sequence[float]]) -> Mixture:
     return frozenset(found.items())
 
 
-def _keep(engine: Engine, known: Known | None, schedule: Schedule) -> None:
+def _keep(engine: Engine, known: ProgramCandidates | None, schedule: Schedule) -> None:
     """Makes a rival the winner, with its seconds alone and the effort of the search."""
     assert known is not None
     row, alone = known.winner, dict(known.rivals)

@@ -64,7 +64,7 @@ def wrote_outside(outputs: Sequence[Flat]) -> bool:
     return any(bool(np.any(flat.ends(_GUARD) != _poison(flat))) for flat in outputs)
 
 
-class Arena:
+class TrialBuffers:
     """Memory of a processor: inputs of random values, outputs between guards."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
@@ -122,7 +122,7 @@ def _poison(flat: Flat) -> int:
     return 0xFF if kind_of(flat.memory.dtype) == "f" else 0xA5
 
 
-class CudaArena(Arena):
+class CudaArena(TrialBuffers):
     """The same in memory of a GPU; inputs that caches could hold are there several times."""
 
     def __init__(self, problem: Problem, comparison: CudaComparison, seed: int = 0) -> None:

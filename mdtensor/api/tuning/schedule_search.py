@@ -27,12 +27,12 @@ from mdtensor.api.tuning.search_options import (
 )
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.paired_turns import fastest_by_turns
-from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.progress import ProgressLine
 from mdtensor.autotune.search import abort_conditions as conditions
 from mdtensor.autotune.search.abort_conditions import Condition
 from mdtensor.autotune.search.descent import descended
 from mdtensor.autotune.search.search import SearchOutcome, search
-from mdtensor.autotune.search.surrogate import Learned
+from mdtensor.autotune.search.surrogate import SurrogateModel
 from mdtensor.autotune.search.techniques import MEMBERS, Bandit, MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Space
 from mdtensor.autotune.trial import Measured, Trial
@@ -238,7 +238,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a search found: the winner's seconds and, beside it, those of what runs untuned.
 
     `front` is the best of what was asked for, and what others are better in.
@@ -254,10 +254,10 @@ def searched(
     engine: Engine,
     problem: Problem,
     deadline: Deadline,
-    progress: Progress,
+    progress: ProgressLine,
     measurer: Measurer,
     options: SearchOptions = USUAL,
-) -> Found:
+) -> SearchResult:
     """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
 
     What calls come to run untuned is measured, however late it is; then what they run meanwhile,
@@ -288,9 +288,9 @@ def searched(
     try:
         _measure_first(candidates, first, made, progress)
     except TooLateError:
-        return Found(SearchOutcome((), "budget", clock() - started))
+        return SearchResult(SearchOutcome((), "budget", clock() - started))
     except KeyboardInterrupt:
-        return Found(SearchOutcome(tuple(made), "interrupted", clock() - started))
+        return SearchResult(SearchOutcome(tuple(made), "interrupted", clock() - started))
     tried = dict(candidates.tried)
     outcome = SearchOutcome((), "budget", 0.0)
     kept = _kept_for_confirming(candidates, budget)
@@ -304,7 +304,9 @@ def searched(
     outcome = replace(outcome, trials=(*made, *new.values()))
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
     if options.objectives[0] != "time":
-        return _kept_by_objective(candidates, trials, untuned, Found(outcome), clock() - started)
+        return _kept_by_objective(
+            candidates, trials, untuned, SearchResult(outcome), clock() - started
+        )
     effort, incumbents = len(before) + len(outcome.trials), usual
     if (known := engine.winner(problem)) is not None and candidates.can_run(known[1]):
         row, winner = known
@@ -314,7 +316,7 @@ def searched(
     favoured = [schedule for schedule in expected if schedule not in usual][:1]
     rivals = _rivals(candidates, trials, {*incumbents, *usual, *nearest[:1], *favoured})
     if not rivals:
-        return Found(outcome)
+        return SearchResult(outcome)
     running = [each for each in incumbents if each in rivals] or rivals[:1]
     schedule, times = _confirmed(candidates, rivals, running)
     confirmed = {each: statistics.median(found) for each, found in times.items() if found}
@@ -334,7 +336,7 @@ def searched(
     if usual_s is not None:
         text = untuned.to_json()
         engine.store.keep_untuned(candidates.key, engine.environment, text, usual_s)
-    return Found(outcome, seconds, usual_s, _front(candidates, trials, confirmed))
+    return SearchResult(outcome, seconds, usual_s, _front(candidates, trials, confirmed))
 
 
 def _front(
@@ -354,9 +356,9 @@ def _kept_by_objective(
     candidates: Candidates,
     trials: Mapping[Schedule, Trial],
     untuned: Schedule,
-    found: Found,
+    found: SearchResult,
     elapsed: float,
-) -> Found:
+) -> SearchResult:
     """Keeps what is best by the objectives in order, and by time where these are equal."""
     objectives = (*candidates.options.objectives, "time")
     ranking: list[tuple[tuple[float, ...], Schedule]] = []
@@ -384,7 +386,7 @@ def _measure_first(
     candidates: Candidates,
     first: Sequence[Schedule],
     made: list[Measured],
-    progress: Progress,
+    progress: ProgressLine,
 ) -> None:
     """Measures the first schedule, which is taken untuned, and as many of the others as fit."""
     deadline = candidates.measurer.deadline
@@ -412,7 +414,7 @@ def searched_space(
     first: Sequence[Schedule],
     tried: Mapping[Schedule, Trial],
     kept: float,
-    progress: Progress,
+    progress: ProgressLine,
 ) -> SearchOutcome:
     """What a search finds among all schedules, in the time but for what is `kept`."""
     measurer, options = candidates.measurer, candidates.options
@@ -474,10 +476,10 @@ def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]
     if not count:
         return Bandit
 
-    def learned(space: Space, rng: Random) -> Learned:
+    def learned(space: Space, rng: Random) -> SurrogateModel:
         placed = (candidates.place_of(space, schedule) for _, schedule in ranking[:count])
         others = [place for place in placed if place is not None]
-        return Learned(space, rng, candidates.expected, others)
+        return SurrogateModel(space, rng, candidates.expected, others)
 
     return lambda space, rng: Bandit(space, rng, {"learned": learned, **MEMBERS})
 

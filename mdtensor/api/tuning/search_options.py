@@ -19,7 +19,7 @@ from mdtensor.backends.host.energy_counter import POWERCAP, EnergyCounter
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError, shown
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 from mdtensor.lower.search.candidates import broken_rule
 from mdtensor.lower.search.fixed_values import Fixed, FixedValue
 from mdtensor.lower.search.schedule_space import parameters_of, schedule_from
@@ -136,7 +136,9 @@ def _check_values(problem: Problem, target: Target, fixed: Fixed) -> None:
     raise TuningError(f"no schedule has all of {fixed}", hint="each of them alone is possible")
 
 
-def _values_there_are(problem: Problem, parameters: Sequence[Parameter], fixed: FixedValue) -> str:
+def _values_there_are(
+    problem: Problem, parameters: Sequence[SpaceParameter], fixed: FixedValue
+) -> str:
     """The values of a parameter in all schedules of a problem, as users write them."""
     values = Space(parameters).domains.get(fixed.parameter, ())
     if not values:

@@ -10,14 +10,14 @@ from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.budget import seconds_of
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.tuning_mode import Recorded, Recording, Steps
+from mdtensor.api.engine.tuning_mode import RecordedCall, Recording, Steps
 from mdtensor.api.tuning.call_search import keep_what_is_fastest
 from mdtensor.api.tuning.measurer import Measurer
 from mdtensor.api.tuning.schedule_search import searched
 from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.api.tuning.tuning_report import TuningReport, TuningReports
 from mdtensor.autotune.deadline import Deadline
-from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.progress import ProgressLine
 from mdtensor.autotune.search.abort_conditions import Condition
 from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.closing import Closing
@@ -38,7 +38,7 @@ _LAUNCH = 5e-6
 
 
 def tune(
-    work: Recording | Recorded | Iterable[Recorded],
+    work: Recording | RecordedCall | Iterable[RecordedCall],
     budget: float | str = 60.0,
     *,
     quiet: bool = False,
@@ -105,7 +105,7 @@ def tune(
         for place, number in enumerate(waiting):
             left = deadline.left - for_calls
             share = left * weights[number] / sum(weights[n] for n in waiting[place:])
-            progress = Progress(
+            progress = ProgressLine(
                 budget_s=share,
                 title=items[number].label,
                 place=(place + 1, len(waiting)) if len(waiting) > 1 else None,
@@ -125,7 +125,7 @@ def tune(
     )
 
 
-def _left_as_it_is(item: Recorded) -> TuningReport:
+def _left_as_it_is(item: RecordedCall) -> TuningReport:
     return TuningReport(item.label, 0, 0, None, 0.0, False, False, calls=item.calls)
 
 
@@ -140,7 +140,7 @@ def _confirm_calls(
                 _confirm(steps, arrays, deadline.within(share), measurers)
 
 
-def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None]]:
+def _whole_calls(items: Sequence[RecordedCall]) -> list[tuple[Steps, str, int | None]]:
     """The calls that run several programs, some of them to be tuned, and their devices."""
     found = [(steps, item.arrays, item.device) for item in items for steps in item.within]
     return [*dict.fromkeys(found)]
@@ -152,7 +152,7 @@ def _weights(expected: Sequence[float]) -> list[float]:
     return [_EVENLY / len(expected) + (1 - _EVENLY) * one / total for one in expected]
 
 
-def _looked_up(item: Recorded) -> tuple[TuningReport | None, float]:
+def _looked_up(item: RecordedCall) -> tuple[TuningReport | None, float]:
     """The report on a computation with a confirmed winner, and the time its calls are to take."""
     with at(item.device):
         engine = registry.engine_for(item.arrays)
@@ -175,12 +175,12 @@ def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers
         registry.forget()
 
 
-def recorded_items(work: Any) -> list[Recorded]:
+def recorded_items(work: Any) -> list[RecordedCall]:
     """What was recorded, one by one; TuningError for what was not."""
-    items: list[Recorded] = []
+    items: list[RecordedCall] = []
     several: Iterable[Any] = work if is_iterable(work) else [work]
     for item in several:
-        if not isinstance(item, Recorded):
+        if not isinstance(item, RecordedCall):
             raise TuningError(
                 f"{shown(work if isinstance(work, str) else item)} is nothing that was recorded",
                 hint="what `with mdtensor.tuning('record') as seen:` gave; "
@@ -216,9 +216,9 @@ class Measurers(Closing):
 
 
 def _tuned(
-    item: Recorded,
+    item: RecordedCall,
     deadline: Deadline,
-    progress: Progress,
+    progress: ProgressLine,
     measurers: Measurers,
     options: SearchOptions,
 ) -> TuningReport:

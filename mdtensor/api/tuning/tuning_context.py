@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.budget import seconds_of
-from mdtensor.api.engine.tuning_mode import Recorded, Recording
+from mdtensor.api.engine.tuning_mode import RecordedCall, Recording
 from mdtensor.errors import TuningError, shown
 from mdtensor.options import is_one_of
 
@@ -85,7 +85,7 @@ def _share_of(share: Any) -> float:
     return part
 
 
-def _tune(work: Recorded | Sequence[Recorded], seconds: float) -> None:
+def _tune(work: RecordedCall | Sequence[RecordedCall], seconds: float) -> None:
     from mdtensor.api.tuning.tune import tune  # which calls that tune nothing do without
 
     tune(work, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mdtensor.autotune.search.population import ParticleSwarm, Simplex
-from mdtensor.autotune.search.surrogate import Learned
+from mdtensor.autotune.search.surrogate import SurrogateModel
 from mdtensor.autotune.search.techniques import MEMBERS as CHEAP_MEMBERS
 from mdtensor.autotune.search.techniques import Bandit, Exhaustive, MakeTechnique
 
@@ -14,7 +14,7 @@ MEMBERS: dict[str, MakeTechnique] = {
     **CHEAP_MEMBERS,
     "particle_swarm": ParticleSwarm,
     "simplex": Simplex,
-    "surrogate": Learned,
+    "surrogate": SurrogateModel,
 }
 TECHNIQUES: dict[str, MakeTechnique] = {
     "exhaustive": Exhaustive,

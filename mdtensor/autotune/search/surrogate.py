@@ -22,7 +22,7 @@ _ASKED = 120  # of which the model is asked for each batch
 _BOLD = 0.5
 
 
-class Learned:
+class SurrogateModel:
     """A surrogate model of costs, fitted to measurements; it proposes its minima.
 
     What it weighs are configurations that differ from one of the best in a parameter or two,

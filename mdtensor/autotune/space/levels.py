@@ -16,7 +16,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import SpaceError
 from mdtensor.lower.schedule.parameter import (
     Constraint,
-    Parameter,
+    SpaceParameter,
     Value,
     arguments_read,
     constraint_name,
@@ -57,7 +57,7 @@ class Level:
     """A parameter at its place in a tree, and the independent trees below it."""
 
     name: str
-    parameter: Parameter
+    parameter: SpaceParameter
     checks: tuple[Check, ...]
     below: tuple[Level, ...]
     # Parameters further up that this level's values and checks read.
@@ -88,7 +88,7 @@ Scopes: TypeAlias = Sequence[frozenset[str]]
 
 
 def levels_of(
-    parameters: Mapping[str, Parameter], checks: Mapping[str, Sequence[Check]]
+    parameters: Mapping[str, SpaceParameter], checks: Mapping[str, Sequence[Check]]
 ) -> tuple[Level, ...]:
     """The root levels of independent groups; `checks` are per last-declared parameter read."""
     # A constraint that reads nothing is checked where it was declared.
@@ -152,7 +152,7 @@ def components(names: Sequence[str], scopes: Scopes) -> list[list[str]]:
 def _separator(
     component: Sequence[str],
     path: Sequence[str],
-    parameters: Mapping[str, Parameter],
+    parameters: Mapping[str, SpaceParameter],
     scopes: Scopes,
     sizes: Mapping[str, int],
 ) -> str:
@@ -179,7 +179,7 @@ def _referred(scopes: Scopes, names: Sequence[str]) -> set[str]:
     return set[str]().union(*(scope for scope in scopes if not scope.isdisjoint(names)))
 
 
-def _size(parameter: Parameter, checks: Sequence[Check]) -> int:
+def _size(parameter: SpaceParameter, checks: Sequence[Check]) -> int:
     if callable(parameter.values):
         return TYPICAL_VALUES
     if not checks:

@@ -10,7 +10,7 @@ from mdtensor.autotune.space.levels import Check, Level, levels_of
 from mdtensor.autotune.space.tree import Forest
 from mdtensor.errors import SpaceError
 from mdtensor.lower.schedule.parameter import (
-    Parameter,
+    SpaceParameter,
     Value,
     constraint_name,
     format_values,
@@ -51,7 +51,7 @@ class Space:
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: Iterable[SpaceParameter],
         *,
         node_limit: int = 1_000_000,
         on_node: Callable[[], None] = lambda: None,

@@ -29,32 +29,34 @@ REPAIR_WORK = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class SpaceNode:
     """The choices at one level; every value has at least one configuration below it."""
 
     level: Level
     values: tuple[Value, ...]
-    below: tuple[tuple[Node, ...], ...]  # per value: the independent sub-trees
+    below: tuple[tuple[SpaceNode, ...], ...]  # per value: the independent sub-trees
     ends: tuple[int, ...]  # configurations under the first value, the first two, …
     leaves: int
 
 
-def _leaf(level: Level, values: tuple[Value, ...]) -> Node:
+def _leaf(level: Level, values: tuple[Value, ...]) -> SpaceNode:
     count = len(values)
-    return Node(level, values, ((),) * count, tuple(range(1, count + 1)), count)
+    return SpaceNode(level, values, ((),) * count, tuple(range(1, count + 1)), count)
 
 
 _Path: TypeAlias = "tuple[str, Value, _Path] | None"
-_Step: TypeAlias = "tuple[float, int, float, int, tuple[Node, ...], _Path]"
+_Step: TypeAlias = "tuple[float, int, float, int, tuple[SpaceNode, ...], _Path]"
 
 
 @dataclass(slots=True)
 class _Census:
     """What the nodes of one level hold together."""
 
-    nodes: dict[tuple[Value, ...], Node] = field(default_factory=dict[tuple[Value, ...], Node])
+    nodes: dict[tuple[Value, ...], SpaceNode] = field(
+        default_factory=dict[tuple[Value, ...], SpaceNode]
+    )
 
-    def live(self) -> list[Node]:
+    def live(self) -> list[SpaceNode]:
         return [node for node in self.nodes.values() if node.leaves]
 
 
@@ -87,7 +89,7 @@ class Forest:
                 self.free.add(name)
         self._built = {}
 
-    def _build(self, level: Level, chosen: dict[str, Value]) -> Node:
+    def _build(self, level: Level, chosen: dict[str, Value]) -> SpaceNode:
         census = self._built.get(level.name)
         if census is None:
             census = self._built[level.name] = _Census()
@@ -100,11 +102,11 @@ class Forest:
             node = census.nodes[key] = _leaf(level, level.values_allowed(chosen))
             return node
         values: list[Value] = []
-        below: list[tuple[Node, ...]] = []
+        below: list[tuple[SpaceNode, ...]] = []
         counts: list[int] = []
         for value in level.values_allowed(chosen):
             chosen[level.name] = value
-            children: list[Node] = []
+            children: list[SpaceNode] = []
             count = 1
             for each in level.below:
                 child = self._build(each, chosen)
@@ -118,7 +120,7 @@ class Forest:
                 counts.append(count)
         chosen.pop(level.name, None)
         ends = tuple(accumulate(counts))
-        node = Node(level, tuple(values), tuple(below), ends, ends[-1] if ends else 0)
+        node = SpaceNode(level, tuple(values), tuple(below), ends, ends[-1] if ends else 0)
         census.nodes[key] = node
         return node
 
@@ -138,7 +140,7 @@ class Forest:
         self._fill(chosen, self.roots, index)
         return chosen
 
-    def _fill(self, chosen: dict[str, Value], nodes: Sequence[Node], index: int) -> None:
+    def _fill(self, chosen: dict[str, Value], nodes: Sequence[SpaceNode], index: int) -> None:
         for node in nodes:
             index, within = divmod(index, node.leaves)
             rank = bisect_right(node.ends, within)
@@ -150,7 +152,7 @@ class Forest:
         """The index of a valid configuration; `ValueError` or `KeyError` for another."""
         return self._position(chosen, self.roots)
 
-    def _position(self, chosen: Mapping[str, Value], nodes: Sequence[Node]) -> int:
+    def _position(self, chosen: Mapping[str, Value], nodes: Sequence[SpaceNode]) -> int:
         index = 0
         for node in reversed(nodes):
             rank = node.values.index(chosen[node.level.name])
@@ -193,7 +195,7 @@ class Forest:
         some.
         """
         queue: list[_Step] = [(0.0, 0, 0.0, -1, self.roots, None)]
-        done: set[tuple[Node, ...]] = set()
+        done: set[tuple[SpaceNode, ...]] = set()
         deepest = queue[0]
         work = 0
         while queue and work < REPAIR_WORK:
@@ -215,7 +217,7 @@ class Forest:
         return self._greedy(deepest, wanted) if queue else None
 
     def _changes(
-        self, node: Node, wanted: Mapping[str, Value], pinned: Mapping[str, Value]
+        self, node: SpaceNode, wanted: Mapping[str, Value], pinned: Mapping[str, Value]
     ) -> list[tuple[float, int]]:
         """Every choice at a node as (what it costs, its rank)."""
         name = node.level.name
@@ -259,7 +261,7 @@ def change_cost(old: Value, new: Value) -> float:
     return 2.0
 
 
-def _domain(nodes: Iterable[Node]) -> tuple[Value, ...]:
+def _domain(nodes: Iterable[SpaceNode]) -> tuple[Value, ...]:
     seen: dict[Value, None] = {}
     for node in nodes:
         seen |= dict.fromkeys(node.values)

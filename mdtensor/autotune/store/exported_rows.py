@@ -12,7 +12,7 @@ EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedLine:
     """A line of a file that is no row, and why."""
 
     line: int
@@ -21,14 +21,14 @@ class Refusal:
 
 def rows_in(
     lines: Iterable[str], check: Callable[[str], object]
-) -> tuple[list[Row], tuple[Refusal, ...]]:
+) -> tuple[list[Row], tuple[RejectedLine, ...]]:
     """The valid rows of an exported file's lines, and why the others are refused.
 
     `check` raises an MdtensorError for a schedule that is none. Raises StoreError for another kind
     of file.
     """
     rows: list[Row] = []
-    refused: list[Refusal] = []
+    refused: list[RejectedLine] = []
     number = 0
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -39,7 +39,7 @@ def rows_in(
                 check(row.schedule)
                 rows.append(row)
             except MdtensorError as error:
-                refused.append(Refusal(number, error.message))
+                refused.append(RejectedLine(number, error.message))
     if not number:
         _check_header("")
     return rows, tuple(refused)

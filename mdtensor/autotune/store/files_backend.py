@@ -18,7 +18,7 @@ from typing import TypeVar
 from mdtensor.autotune.store.rows import (
     ChoiceRow,
     Count,
-    Entry,
+    ListedProblem,
     Row,
     TrialRow,
     WinnerRow,
@@ -41,7 +41,7 @@ NETWORK_TYPES = frozenset(
 )
 
 
-class FilesShelf:
+class FilesBackend:
     """Rows under a directory: `<problem>/<environment>/winner.json` and `…/trials/<id>.json`.
 
     Raises `OSError` as the file system does.
@@ -122,7 +122,7 @@ class FilesShelf:
         """0: nobody counts files that lie elsewhere."""
         return 0
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ListedProblem]:
         """One entry per problem and environment."""
         counts: dict[tuple[str, str], Count] = {}
         for row in self.trials():

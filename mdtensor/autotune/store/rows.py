@@ -55,7 +55,7 @@ class WinnerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedProblem:
     """One line of the store's listing: a problem in an environment."""
 
     problem: str
@@ -131,7 +131,7 @@ class Shelf(Protocol):
         """Add one, or replace that of its key; the oldest go where there are too many."""
         ...
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ListedProblem]:
         """One entry per problem and environment."""
         ...
 
@@ -152,16 +152,17 @@ class Shelf(Protocol):
         ...
 
 
-def entries_of(counts: Iterable[Count], winners: Iterable[WinnerRow]) -> list[Entry]:
+def entries_of(counts: Iterable[Count], winners: Iterable[WinnerRow]) -> list[ListedProblem]:
     """Join counts with winners, the entry last updated last."""
     found = {(row.problem, row.environment): row for row in winners}
-    entries: list[Entry] = []
+    entries: list[ListedProblem] = []
     for problem, environment, trials, ok, newest in counts:
         winner = found.pop((problem, environment), None)
         updated = max(newest, winner.created) if winner else newest
-        entries.append(Entry(problem, environment, trials, ok, winner, updated))
+        entries.append(ListedProblem(problem, environment, trials, ok, winner, updated))
     entries += [
-        Entry(row.problem, row.environment, 0, 0, row, row.created) for row in found.values()
+        ListedProblem(row.problem, row.environment, 0, 0, row, row.created)
+        for row in found.values()
     ]
     return sorted(entries, key=lambda entry: entry.updated)
 

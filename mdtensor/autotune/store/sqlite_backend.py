@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from mdtensor.autotune.store.rows import (
     ChoiceRow,
-    Entry,
+    ListedProblem,
     R,
     Row,
     TrialRow,
@@ -92,7 +92,7 @@ class LostFileError(OSError):
     """The file was removed, or another is in its place."""
 
 
-class SqliteShelf:
+class SqliteBackend:
     """The rows in one file, or in memory without a path.
 
     An empty file has no rows, and gets its tables with the first one: they take 13 ms, for which
@@ -276,7 +276,7 @@ class SqliteShelf:
                 f"(select key from choices order by created desc limit -1 offset {MOST_CHOICES})"
             )
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ListedProblem]:
         """One entry per problem and environment."""
         counts = self._read(
             "select problem, environment, count(*), sum(status = 'ok'), max(created) from trials "

@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from mdtensor.autotune.store.exported_rows import EXPORT_HEADER, Refusal, rows_in
-from mdtensor.autotune.store.files_backend import FilesShelf, is_on_network
+from mdtensor.autotune.store.exported_rows import EXPORT_HEADER, RejectedLine, rows_in
+from mdtensor.autotune.store.files_backend import FilesBackend, is_on_network
 from mdtensor.autotune.store.rows import (
     ChoiceRow,
-    Entry,
+    ListedProblem,
     Row,
     Schedule,
     Shelf,
@@ -33,7 +33,7 @@ from mdtensor.autotune.store.rows import (
 from mdtensor.autotune.store.sqlite_backend import (
     FAILURES,
     LostFileError,
-    SqliteShelf,
+    SqliteBackend,
     is_corrupt,
     is_sound,
     winners_read_only,
@@ -59,7 +59,7 @@ class Imported:
     """What became of a file's rows: how many are in the store now, and which are not."""
 
     rows: int
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RejectedLine, ...] = ()
 
 
 class Store(Closing):
@@ -102,15 +102,15 @@ class Store(Closing):
             private_folder(place.parent)
             if is_on_network(place.parent.resolve()):
                 folder = place.with_suffix(".d")
-                return cls(FilesShelf(folder), folder, team=team)
+                return cls(FilesBackend(folder), folder, team=team)
             return cls(_opened(place), place, team=team)
         except (*FAILURES, RuntimeError, StoreError) as error:
-            return cls(SqliteShelf(None), None, team=team)._moved_to_memory(place, error)
+            return cls(SqliteBackend(None), None, team=team)._moved_to_memory(place, error)
 
     @classmethod
     def in_memory(cls) -> Store:
         """A store that ends with the process."""
-        return cls(SqliteShelf(None), None)
+        return cls(SqliteBackend(None), None)
 
     def record_trial(
         self, problem: str, environment: str, schedule: Schedule, trial: Trial
@@ -217,7 +217,7 @@ class Store(Closing):
         """All trials of a problem in an environment, in the order of recording."""
         return self._attempt(lambda shelf: shelf.trials(problem, environment))
 
-    def ls(self) -> list[Entry]:
+    def ls(self) -> list[ListedProblem]:
         """What is stored, per problem and environment; the last updated comes last."""
         return self._attempt(lambda shelf: shelf.entries())
 
@@ -300,7 +300,7 @@ class Store(Closing):
         self._moved_to_memory(path, error)
 
     def _moved_to_memory(self, path: Path | None, error: Exception) -> Store:
-        self._shelf = SqliteShelf(None)
+        self._shelf = SqliteBackend(None)
         # What can still be read serves on: a shared cache may well be read-only.
         if path is not None and not isinstance(error, StoreError):
             self._shelf.add(winners_read_only(path))
@@ -314,15 +314,15 @@ def _key_of_untuned(problem: str, environment: str) -> str:
     return f"untuned | {environment} | {problem}"
 
 
-def _opened(path: Path) -> SqliteShelf:
+def _opened(path: Path) -> SqliteBackend:
     if _is_in_place(path):
         try:
-            return SqliteShelf(path)
+            return SqliteBackend(path)
         except FAILURES as error:
             if not is_corrupt(error):
                 raise
     _set_aside(path)
-    return SqliteShelf(path)
+    return SqliteBackend(path)
 
 
 def _is_in_place(path: Path) -> bool:

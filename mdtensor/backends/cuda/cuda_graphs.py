@@ -86,7 +86,7 @@ def driver_graphs() -> DriverGraphs | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedGraph:
     """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
 
     These hand it the arguments' present values, kernel by kernel, and return the driver's error or
@@ -106,10 +106,10 @@ class Graphs:
     them, by the places of the arrays. Others are handed to the graph that was not for longest.
     """
 
-    def __init__(self, record: Callable[[], Recorded | None] | None) -> None:
+    def __init__(self, record: Callable[[], RecordedGraph | None] | None) -> None:
         self.known: Known = {}
         self._record = record
-        self._recorded: deque[tuple[tuple[int, ...], Recorded]] = deque()
+        self._recorded: deque[tuple[tuple[int, ...], RecordedGraph]] = deque()
         self._times = 0
 
     def handed(self, places: tuple[int, ...]) -> Callable[[int], None] | None:
@@ -121,7 +121,7 @@ class Graphs:
             return None
         self._times += 1
         recorded = self._recorded
-        graph: Recorded | None = None
+        graph: RecordedGraph | None = None
         if self._times % WORTH_RECORDING == 0 and len(recorded) < _MOST_GRAPHS:
             graph = self._record()
             if graph is None:  # nor will it be

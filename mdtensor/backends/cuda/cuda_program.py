@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from mdtensor.backends.cuda.cuda_graphs import DriverGraphs, Graphs, Known, Recorded, driver_graphs
+from mdtensor.backends.cuda.cuda_graphs import (
+    DriverGraphs,
+    Graphs,
+    Known,
+    RecordedGraph,
+    driver_graphs,
+)
 from mdtensor.backends.cuda.cuda_stream import beside_captures, stream_at
 from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.backends.host.launch_expressions import evaluated
@@ -89,7 +95,9 @@ class Functions:
         """Whether what is launched on a stream becomes part of a graph of the caller's."""
         return stream != _LEGACY_STREAM and self.is_captured(stream)
 
-    def recorded(self, launches: Sequence[Callable[..., None]], arguments: int) -> Recorded | None:
+    def recorded(
+        self, launches: Sequence[Callable[..., None]], arguments: int
+    ) -> RecordedGraph | None:
         """What these launches enqueue with the arguments' values, as one launch.
 
         It takes the host little more than half as long as that of a kernel. None where the driver
@@ -107,9 +115,9 @@ class Functions:
             return None
         launch = partial(self._cupy.cuda.runtime.graphLaunch, graph.graphExec)
         if graphs is None:
-            return Recorded(graph, launch)
+            return RecordedGraph(graph, launch)
         updates = graphs.updates(graph.graph, graph.graphExec, arguments)
-        return Recorded(graph, launch, updates) if updates else None
+        return RecordedGraph(graph, launch, updates) if updates else None
 
     def zeros(self, nbytes: int, stream: int) -> Any:
         """Memory that is zero for what follows on the current stream, `stream`.
@@ -141,7 +149,7 @@ class OnDevice(Protocol):
 
 
 @dataclass(slots=True)
-class Arguments:
+class PackedArguments:
     """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
 
     Behind them come the addresses of tensor maps, where a program has some.
@@ -157,7 +165,7 @@ class Arguments:
     @classmethod
     def of(
         cls, arrays: int, sizes: Sequence[int], *, counters: bool, maps: TensorMaps | None = None
-    ) -> Arguments:
+    ) -> PackedArguments:
         """Arguments for so many arrays, scratch memory, counters, sizes and maps."""
         before = arrays + 1 + counters
         count = before + len(sizes)
@@ -214,17 +222,21 @@ class CudaProgram:
         """Enqueues the kernels on the current stream."""
         self._launch(*arrays)
 
-    def _begun(self, stream: int) -> tuple[Arguments, Graphs]:
+    def _begun(self, stream: int) -> tuple[PackedArguments, Graphs]:
         """New arguments for a thread and a stream; it may not have used the device before."""
         functions = self.device.functions
-        streams: dict[int, tuple[Arguments, Graphs]] | None = getattr(self._local, "streams", None)
+        streams: dict[int, tuple[PackedArguments, Graphs]] | None = getattr(
+            self._local, "streams", None
+        )
         if streams is None:
             functions.begin_thread()
             self._local.streams = streams = {}
             known: dict[int, Known] = {}
             self._local.known = known
         counters = self.counter_bytes > 0
-        arguments = Arguments.of(self._arrays, self.sizes, counters=counters, maps=self._maps())
+        arguments = PackedArguments.of(
+            self._arrays, self.sizes, counters=counters, maps=self._maps()
+        )
         if counters:
             arguments.counters = functions.zeros(self.counter_bytes, stream)
             arguments.values[arguments.scratch + 1] = arguments.counters.ptr
@@ -235,7 +247,7 @@ class CudaProgram:
         streams[stream], self._local.known[stream] = (arguments, graphs), graphs.known
         return streams[stream]
 
-    def _add_memory(self, arguments: Arguments, stream: int) -> None:
+    def _add_memory(self, arguments: PackedArguments, stream: int) -> None:
         """Sets the arguments that follow from those of the arrays and from the stream."""
         if arguments.maps is not None:
             arguments.maps.encode(arguments.values)

@@ -32,7 +32,7 @@ class _DLTensor(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArrayLayout:
     """How an array lies, strides in elements; its `device`, and its `kind`: axes and type.
 
     Both are words of DLPack's: type and number of a device, number of axes and type of elements.
@@ -53,7 +53,7 @@ class ArrayExchange:
     """The functions of an array class, and what tells its plain arrays from others.
 
     `words` are those that built-in functions read: the addresses of the functions, then of the
-    objects that `plain` has, in the order of `Exchange` in `guard_ir`.
+    objects that `plain` has, in the order of `DLPackWords`.
     """
 
     def __init__(self, table: int, plain: tuple[object, ...]) -> None:
@@ -78,7 +78,7 @@ class ArrayExchange:
         is_whole = functions[_LAYOUT] and functions[_STREAM]
         return cls(table, plain) if major == _MAJOR and is_whole else None
 
-    def layout(self, array: Any) -> Layout:
+    def layout(self, array: Any) -> ArrayLayout:
         """How an array lies; what the library raises for one that lies nowhere."""
         found: Any = _DLTensor()
         self._describe(array, ctypes.byref(found))
@@ -86,4 +86,4 @@ class ArrayExchange:
         shape, strides = (
             tuple(words[:axes] if axes else ()) for words in (found.shape, found.strides)
         )
-        return Layout(shape, strides, found.device, found.kind)
+        return ArrayLayout(shape, strides, found.device, found.kind)

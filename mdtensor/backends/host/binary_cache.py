@@ -53,7 +53,7 @@ def remove_kept() -> None:
     shutil.rmtree(folder_of_kept(), ignore_errors=True)
 
 
-class Files:
+class BlobStore:
     """Bytes in a folder, by keys; what cannot be read or written is not there.
 
     Files are published whole. Each says of what key it is, and has the length and the digest of
@@ -130,7 +130,7 @@ class Binaries:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._files = Files(folder)
+        self._files = BlobStore(folder)
 
     def get(self, key: str) -> MachineCode | None:
         """The machine code of a key, or None."""

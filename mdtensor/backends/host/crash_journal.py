@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mdtensor.backends.host.binary_cache import Files
+from mdtensor.backends.host.binary_cache import BlobStore
 from mdtensor.errors import CompilerFailedError, NotPrivateError
 from mdtensor.paths import private_folder
 
@@ -21,7 +21,7 @@ except ImportError:  # on Windows, where no attempt is marked
 _MOST_DETAIL = 10_000  # characters
 
 
-class Attempts:
+class CrashJournal:
     """What is being compiled, and what failed by the compiler's own fault, in a folder, by keys.
 
     An attempt has a file, which its process holds a lock on. One that nobody holds is of a process
@@ -40,7 +40,7 @@ class Attempts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "begun"
-        self._failures = Files(folder / "failed")
+        self._failures = BlobStore(folder / "failed")
         self._known: dict[str, CompilerFailedError] = {}  # in this process
 
     def keep(self, key: str, failure: CompilerFailedError) -> None:

@@ -27,7 +27,7 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-class Block:
+class MemoryMap:
     """An anonymous, private memory map, which is unmapped with its last reference."""
 
     __slots__ = ("_memory", "address", "nbytes", "since")
@@ -49,7 +49,7 @@ class PooledMemory:
 
     __array_interface__: Mapping[str, Any]
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: MemoryMap) -> None:
         self.__block = block
 
     def __repr__(self) -> str:

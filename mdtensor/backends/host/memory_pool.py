@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mdtensor.backends.host.memory_blocks import Block, PooledMemory, size_class
+from mdtensor.backends.host.memory_blocks import MemoryMap, PooledMemory, size_class
 from mdtensor.byte_counts import in_words
 from mdtensor.dataclass import dataclass
 
@@ -50,7 +50,7 @@ class Lease(weakref.ref[np.ndarray]):
 
     __slots__ = ("block",)
 
-    block: Block | None
+    block: MemoryMap | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class MemoryPool:
         # Its `put` may run where arrays end, which is anywhere, and runs no Python there.
         self._ended: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._leases: dict[int, Lease] = {}  # by address
-        self._free: dict[int, deque[Block]] = {}  # by size, the oldest first; some have none
+        self._free: dict[int, deque[MemoryMap]] = {}  # by size, the oldest first; some have none
         self._live = self._pooled = self._peak = 0
         self._lately = self._before = 0  # most that was live at once, now and in the period before
         self._hits = self._misses = 0
@@ -172,7 +172,7 @@ class MemoryPool:
             finally:
                 self._is_changing = False
 
-    def _recycled(self, size: int) -> Block | None:
+    def _recycled(self, size: int) -> MemoryMap | None:
         if not self._free.get(size):
             self._take_all_back()
         if not (blocks := self._free.get(size)):
@@ -183,15 +183,15 @@ class MemoryPool:
         self._hits += 1
         return block
 
-    def _fresh(self, size: int) -> Block | None:
+    def _fresh(self, size: int) -> MemoryMap | None:
         for _ in range(2):
             try:
-                return Block(size)
+                return MemoryMap(size)
             except (OSError, ValueError, OverflowError, MemoryError):
                 self.free()  # and so there may be enough
         return None
 
-    def _lend(self, block: Block, array: np.ndarray, nbytes: int) -> None:
+    def _lend(self, block: MemoryMap, array: np.ndarray, nbytes: int) -> None:
         lease = Lease(array, self._ended.put)
         lease.block = block
         self._leases[block.address] = lease
@@ -200,7 +200,7 @@ class MemoryPool:
         self._peak = max(self._peak, self._live)
         _track(_NUMPYS_DOMAIN, block.address, nbytes)
 
-    def _took_back(self, *ended: Lease) -> list[Block]:
+    def _took_back(self, *ended: Lease) -> list[MemoryMap]:
         for lease in ended:
             self._take_back(lease)
         while not self._ended.empty():
@@ -220,11 +220,11 @@ class MemoryPool:
         self._pooled += block.nbytes
         lease.block = None
 
-    def _took_all_back(self) -> list[Block]:
+    def _took_all_back(self) -> list[MemoryMap]:
         self._take_all_back()
         return self._evicted(self._allowed())
 
-    def _emptied(self) -> list[Block]:
+    def _emptied(self) -> list[MemoryMap]:
         self._take_all_back()
         return self._evicted(0)
 
@@ -242,12 +242,12 @@ class MemoryPool:
         of_live = SHARE_OF_LIVE * max(self._lately, self._before)
         return min(self.bound(), max(FLOOR, of_live))
 
-    def _evicted(self, most: int) -> list[Block]:
+    def _evicted(self, most: int) -> list[MemoryMap]:
         """Blocks that the pool lets go of, the oldest first, to have so many bytes at most.
 
         Whoever asked lets them go where nobody waits for the tables.
         """
-        found: list[Block] = []
+        found: list[MemoryMap] = []
         while self._pooled > most and (sizes := self._sizes()):
             found.append(self._oldest(min(sizes, key=lambda size: self._free[size][0].since)))
         return found
@@ -256,18 +256,18 @@ class MemoryPool:
         """Sizes of which there are blocks."""
         return [size for size, blocks in [*self._free.items()] if blocks]
 
-    def _oldest(self, size: int) -> Block:
+    def _oldest(self, size: int) -> MemoryMap:
         block = self._free[size].popleft()
         self._pooled -= size
         return block
 
-    def _trimmed(self, idle_s: float) -> list[Block]:
+    def _trimmed(self, idle_s: float) -> list[MemoryMap]:
         self._take_all_back()
         self._live = sum(lease.block.nbytes for lease in self._leases.values() if lease.block)
         self._pooled = sum(size * len(blocks) for size, blocks in self._free.items())
         self._before, self._lately = self._lately, self._live
         since = self._clock() - idle_s
-        found: list[Block] = []
+        found: list[MemoryMap] = []
         for size in self._sizes():
             while (blocks := self._free[size]) and blocks[0].since <= since:
                 found.append(self._oldest(size))

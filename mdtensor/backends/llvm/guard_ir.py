@@ -7,7 +7,7 @@ functions.
 
 from __future__ import annotations
 
-from mdtensor.backends.llvm.guard_words import MOST_RESULTS, Entry, Exchange, Item, Table
+from mdtensor.backends.llvm.guard_words import MOST_RESULTS, DLPackWords, EntryWords, Item, Table
 from mdtensor.backends.llvm.launch_ir import word
 
 
@@ -46,13 +46,13 @@ _EXCHANGED = f"""
 define i1 @exchanged(ptr %exchange, ptr %object, ptr %to) {{
   %arguments = alloca ptr, align 8
   store ptr %object, ptr %arguments
-  {word("exchange", Exchange.FLAG, "ptr")}
+  {word("exchange", DLPackWords.FLAG, "ptr")}
   {_is_false("@PyObject_GetAttr(ptr %object, ptr %flag)", "marked", yes="ask", no="look")}
 look:
-  {word("exchange", Exchange.ENABLED, "ptr")}
+  {word("exchange", DLPackWords.ENABLED, "ptr")}
   {_is_false("@PyObject_CallNoArgs(ptr %enabled)", "mode", yes="ask", no="no")}
 ask:
-  {word("exchange", Exchange.METHOD, "ptr")}
+  {word("exchange", DLPackWords.METHOD, "ptr")}
   {
     _is_false(
         "@PyObject_VectorcallMethod(ptr %method, ptr %arguments, i64 1, ptr null)",
@@ -62,9 +62,9 @@ ask:
     )
 }
 levels:
-  {word("exchange", Exchange.MODULE, "ptr")}
-  {word("exchange", Exchange.LEVEL, "ptr")}
-  {word("exchange", Exchange.NO_LEVEL, "ptr")}
+  {word("exchange", DLPackWords.MODULE, "ptr")}
+  {word("exchange", DLPackWords.LEVEL, "ptr")}
+  {word("exchange", DLPackWords.NO_LEVEL, "ptr")}
   %found = call ptr @PyObject_GetAttr(ptr %module, ptr %level)
   %is_known = icmp ne ptr %found, null
   br i1 %is_known, label %compare, label %failed
@@ -73,7 +73,7 @@ compare:
   %is_none = icmp eq ptr %found, %no_level
   br i1 %is_none, label %describe, label %no
 describe:
-  {word("exchange", Exchange.LAYOUT, "ptr")}
+  {word("exchange", DLPackWords.LAYOUT, "ptr")}
   %status = call i32 %layout(ptr %object, ptr %to)
   %is_described = icmp eq i32 %status, 0
   br i1 %is_described, label %place, label %failed
@@ -95,9 +95,9 @@ define i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %count) {{
   %given = alloca ptr, i64 2, align 8
   %stream_to = alloca ptr, align 8
   store ptr null, ptr %stream_to
-  {word("entry", Entry.LAUNCH, "ptr")}
-  {word("entry", Entry.DEVICE)}
-  {word("exchange", Exchange.STREAM, "ptr")}
+  {word("entry", EntryWords.LAUNCH, "ptr")}
+  {word("entry", EntryWords.DEVICE)}
+  {word("exchange", DLPackWords.STREAM, "ptr")}
   %kind = trunc i64 %device to i32
   %shifted = lshr i64 %device, 32
   %number = trunc i64 %shifted to i32
@@ -193,26 +193,26 @@ find:
 other:
   br label %entries
 begin:
-  {word("entry", Entry.POSITIONAL)}
+  {word("entry", EntryWords.POSITIONAL)}
   %fits_positional = icmp eq i64 %positional, %given
-  {word("entry", Entry.NAMED)}
+  {word("entry", EntryWords.NAMED)}
   %fits_named = icmp eq i64 %named, %named_given
-  {word("entry", Entry.LEFT)}
+  {word("entry", EntryWords.LEFT)}
   %is_left = icmp sgt i64 %left, 0
   %fits_both = and i1 %fits_positional, %fits_named
   %fits = and i1 %fits_both, %is_left
   br i1 %fits, label %guard, label %other
 guard:
-  {word("entry", Entry.MAKER, "ptr")}
+  {word("entry", EntryWords.MAKER, "ptr")}
   %makes = icmp ne ptr %maker, null
-  {word("entry", Entry.OUT)}
-  {word("entry", Entry.EXCHANGE, "ptr")}
-  {word("entry", Entry.IS_ARRAY)}
+  {word("entry", EntryWords.OUT)}
+  {word("entry", EntryWords.EXCHANGE, "ptr")}
+  {word("entry", EntryWords.IS_ARRAY)}
   %is_numpys = icmp ne i64 %is_array, 0
-  {word("entry", Entry.IS_CALLED)}
+  {word("entry", EntryWords.IS_CALLED)}
   %is_made_by_python = icmp ne i64 %is_called, 0
-  {word("entry", Entry.OPERANDS)}
-  {word("entry", Entry.ITEMS)}
+  {word("entry", EntryWords.OPERANDS)}
+  {word("entry", EntryWords.ITEMS)}
   %first_item = getelementptr i64, ptr %entry, i64 %items
   br label %next
 
@@ -372,7 +372,7 @@ done:
   br label %next
 
 matched:
-  {word("entry", Entry.RESULTS)}
+  {word("entry", EntryWords.RESULTS)}
   %every = add i64 %operands, %results
   %first_result = getelementptr i64, ptr %addresses, i64 %operands
   br i1 %makes, label %make, label %given_out
@@ -417,9 +417,9 @@ make:
 make_array:
   call void @Py_IncRef(ptr %maker)
   {word("table", Table.NEW_ARRAY, "ptr")}
-  {word("entry", Entry.AXES)}
+  {word("entry", EntryWords.AXES)}
   %axes32 = trunc i64 %axes to i32
-  %result_shape = getelementptr i64, ptr %entry, i64 {int(Entry.SHAPE)}
+  %result_shape = getelementptr i64, ptr %entry, i64 {int(EntryWords.SHAPE)}
   %made_array = call ptr %new_array(ptr %array_type, ptr %maker, i32 %axes32,
     ptr %result_shape, ptr null, ptr null, i32 0, ptr null)
   %has_array = icmp ne ptr %made_array, null
@@ -456,7 +456,7 @@ place_array:
   %array_place = load i64, ptr %array_at
   br label %placed
 describe_other:
-  %describes_at = getelementptr i64, ptr %exchange, i64 {int(Exchange.LAYOUT)}
+  %describes_at = getelementptr i64, ptr %exchange, i64 {int(DLPackWords.LAYOUT)}
   %describes = load ptr, ptr %describes_at
   %described = call i32 %describes(ptr %one, ptr %exchanged_to)
   %is_described = icmp eq i32 %described, 0
@@ -485,14 +485,14 @@ run:
   store i64 %number, ptr %last_at
   %left_after = sub i64 %left, 1
   store i64 %left_after, ptr %left_at
-  {word("entry", Entry.COUNTED)}
+  {word("entry", EntryWords.COUNTED)}
   %counted_after = add i64 %counted, 1
   store i64 %counted_after, ptr %counted_at
-  {word("entry", Entry.IS_PYTHON)}
+  {word("entry", EntryWords.IS_PYTHON)}
   %by_python = icmp ne i64 %is_python, 0
   br i1 %by_python, label %call, label %kernels
 kernels:
-  {word("entry", Entry.LAUNCH, "ptr")}
+  {word("entry", EntryWords.LAUNCH, "ptr")}
   %had_memory = call i1 @run_steps(ptr %launch, ptr %addresses)
   br i1 %had_memory, label %ran, label %no_memory
 no_memory:
@@ -514,7 +514,7 @@ refused:
   store i64 %counted_before, ptr %counted_at
   br label %miss
 ran:
-  {word("entry", Entry.IS_SCALAR)}
+  {word("entry", EntryWords.IS_SCALAR)}
   call void @Py_DecRef(ptr %holder)
   %has_number = icmp ne i64 %is_scalar, 0
   br i1 %has_number, label %scalar, label %end

@@ -28,7 +28,7 @@ class Table(IntEnum):
     ENTRIES = 9
 
 
-class Entry(IntEnum):
+class EntryWords(IntEnum):
     """Words of an entry, behind which come the shape of the result and the arguments.
 
     LAUNCH is the record of a launch of OPERANDS and RESULTS, or what Python calls with a stream and
@@ -66,7 +66,7 @@ class Item(IntEnum):
     EXCHANGED = 3
 
 
-class Exchange(IntEnum):
+class DLPackWords(IntEnum):
     """Words of a class of arrays that DLPack describes.
 
     `LAYOUT` and `STREAM` are functions of its C interface. An array is plain if attribute `FLAG` is

@@ -16,8 +16,8 @@ import numpy as np
 
 from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.llvm import presence
-from mdtensor.backends.llvm.guard_words import MOST_RESULTS, Entry, Item, Table
-from mdtensor.backends.llvm.native_launch import NativeLaunch, Record, has_lock, runs_at_once
+from mdtensor.backends.llvm.guard_words import MOST_RESULTS, EntryWords, Item, Table
+from mdtensor.backends.llvm.native_launch import NativeLaunch, NativeRecord, has_lock, runs_at_once
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 
@@ -65,10 +65,12 @@ class GuardedCalls:
         words[Table.MISSED] = id(missed)
         words[Table.ARRAY_TYPE], words[Table.STRING_TYPE] = id(np.ndarray), id(str)
         words[Table.NEW_ARRAY], words[Table.RETURN_ARRAY] = _functions_of_numpy()
-        table = np.array(words, np.int64).view(Record)
+        table = np.array(words, np.int64).view(NativeRecord)
         table.keeps = (watchers, missed, native)
         self._table = table
-        self._entries: dict[int, Record] = {}  # those of the table at least, by their addresses
+        self._entries: dict[
+            int, NativeRecord
+        ] = {}  # those of the table at least, by their addresses
         self._held = (self._entries,)
         table[Table.HOLDER] = id(self._entries)
         self._next = 0
@@ -88,7 +90,7 @@ class GuardedCalls:
             self._hold({each: its for each, its in self._entries.items() if each != oldest})
         return entry
 
-    def _hold(self, entries: dict[int, Record]) -> None:
+    def _hold(self, entries: dict[int, NativeRecord]) -> None:
         """Keeps entries, for the calls that begin from now on as well."""
         at_least = [each for each in self._held if id(each) == self._table[Table.HOLDER]]
         self._held = (*at_least, entries)
@@ -105,7 +107,7 @@ class GuardedCalls:
 
 def counted_by(entry: np.ndarray) -> int:
     """How many calls an entry has launched."""
-    return int(entry[Entry.COUNTED])
+    return int(entry[EntryWords.COUNTED])
 
 
 def is_possible(results: int) -> bool:
@@ -116,7 +118,7 @@ def is_possible(results: int) -> bool:
     return bool(presence.devices()) and has_lock() and results <= MOST_RESULTS
 
 
-def _entry_of(call: GuardedCall) -> Record:
+def _entry_of(call: GuardedCall) -> NativeRecord:
     result, keeps, count = call.results[0], list[Any](), len(call.results)
     axes = len(result.shape)
     is_native = runs_at_once(call.launch)
@@ -124,40 +126,43 @@ def _entry_of(call: GuardedCall) -> Record:
         (call.exchanges[type(each)] for each in call.arguments if type(each) in call.exchanges),
         None,
     )
-    words = [0] * (Entry.SHAPE + axes)
-    words[Entry.POSITIONAL] = len(call.arguments) - len(call.names)
-    words[Entry.NAMED], words[Entry.LEFT] = len(call.names), call.left
+    words = [0] * (EntryWords.SHAPE + axes)
+    words[EntryWords.POSITIONAL] = len(call.arguments) - len(call.names)
+    words[EntryWords.NAMED], words[EntryWords.LEFT] = len(call.names), call.left
     record = call.launch.__self__.ctypes.data if is_native else id(call.launch)
-    words[Entry.LAUNCH] = record
-    words[Entry.IS_PYTHON] = int(not is_native)
-    words[Entry.OUT], words[Entry.AXES], words[Entry.RESULTS] = call.out, axes, count
-    words[Entry.IS_ARRAY] = int(exchange is None)
+    words[EntryWords.LAUNCH] = record
+    words[EntryWords.IS_PYTHON] = int(not is_native)
+    words[EntryWords.OUT], words[EntryWords.AXES], words[EntryWords.RESULTS] = call.out, axes, count
+    words[EntryWords.IS_ARRAY] = int(exchange is None)
     if call.out < 0:
         keeps.append(call.make or result.dtype)
-        words[Entry.MAKER], words[Entry.IS_CALLED] = id(keeps[-1]), int(call.make is not None)
-        words[Entry.IS_SCALAR] = int(not axes and count == 1 and exchange is None)
+        words[EntryWords.MAKER], words[EntryWords.IS_CALLED] = (
+            id(keeps[-1]),
+            int(call.make is not None),
+        )
+        words[EntryWords.IS_SCALAR] = int(not axes and count == 1 and exchange is None)
     else:
-        words[Entry.IS_ARRAY] = int(type(call.arguments[call.out]) is np.ndarray)
+        words[EntryWords.IS_ARRAY] = int(type(call.arguments[call.out]) is np.ndarray)
     if exchange is not None:
-        words[Entry.EXCHANGE] = exchange.words.ctypes.data
-    words[Entry.SHAPE :] = result.shape
-    words[Entry.ITEMS] = len(words)
+        words[EntryWords.EXCHANGE] = exchange.words.ctypes.data
+    words[EntryWords.SHAPE :] = result.shape
+    words[EntryWords.ITEMS] = len(words)
     slots = _slots(call)
-    words[Entry.OPERANDS] = sum(slot >= 0 for slot in slots.values()) - (call.out >= 0)
-    unread = words[Entry.OPERANDS] + count
+    words[EntryWords.OPERANDS] = sum(slot >= 0 for slot in slots.values()) - (call.out >= 0)
+    unread = words[EntryWords.OPERANDS] + count
     if is_native and call.launch.__self__[0] != unread:
         due, given = call.launch.__self__[0], unread
         raise ValueError(f"a launch of {due} arrays, operands and results, was given {given}")
     for number, argument in enumerate(call.arguments):
-        if number >= words[Entry.POSITIONAL]:
-            name = sys.intern(call.names[number - words[Entry.POSITIONAL]])
+        if number >= words[EntryWords.POSITIONAL]:
+            name = sys.intern(call.names[number - words[EntryWords.POSITIONAL]])
             keeps.append(name)
             words.append(id(name))
         kind = _type_of(argument)
         its = call.exchanges.get(kind)
         if its is not None:
             layout = its.layout(argument)
-            words[Entry.DEVICE] = layout.device
+            words[EntryWords.DEVICE] = layout.device
             words += [Item.EXCHANGED, id(kind)]
             slot = slots[number] if slots[number] >= 0 else unread
             words += _lies(slot, layout.shape, layout.strides, layout.itemsize, layout.itemsize)
@@ -171,7 +176,7 @@ def _entry_of(call: GuardedCall) -> Record:
         else:
             keeps.append(argument)
             words += [Item.STRING if kind is str else Item.SAME, id(argument)]
-    entry = np.array(words, np.int64).view(Record)
+    entry = np.array(words, np.int64).view(NativeRecord)
     entry.keeps = (*keeps, call.launch)
     return entry
 

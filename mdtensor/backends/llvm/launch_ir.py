@@ -13,7 +13,7 @@ _HEADER = 64  # bytes before a block's memory, which begin with its size
 _MOST_KEPT = 1 << 28  # bytes of a block
 
 
-class Launch(IntEnum):
+class LaunchWords(IntEnum):
     """Words of a launch, behind which come its steps.
 
     ROOM is that of a step's arguments, MEMORY a call's in bytes. Where all is INLINE, Python's lock
@@ -29,7 +29,7 @@ class Launch(IntEnum):
     FIRST = 6
 
 
-class Step(IntEnum):
+class StepWords(IntEnum):
     """Words of a step, behind which come its slots, then each kernel's address and its groups."""
 
     LENGTH = 0
@@ -128,10 +128,10 @@ keep:
 _RUN = f"""
 ; Runs the steps of a record on the addresses of its arrays; false where there is no memory.
 define i1 @run_steps(ptr %record, ptr %addresses) {{
-  {word("record", Launch.ROOM)}
+  {word("record", LaunchWords.ROOM)}
   %arguments = alloca ptr, i64 %room, align 8
-  {word("record", Launch.MEMORY)}
-  {word("record", Launch.INLINE)}
+  {word("record", LaunchWords.MEMORY)}
+  {word("record", LaunchWords.INLINE)}
   %holds = icmp ne i64 %inline, 0
   %needs = icmp ne i64 %memory, 0
   br i1 %needs, label %take, label %begin
@@ -149,8 +149,8 @@ release:
   br label %steps
 steps:
   %thread = phi ptr [ null, %begin ], [ %saved, %release ]
-  {word("record", Launch.STEPS, name="step_count")}
-  %first = getelementptr i64, ptr %record, i64 {int(Launch.FIRST)}
+  {word("record", LaunchWords.STEPS, name="step_count")}
+  %first = getelementptr i64, ptr %record, i64 {int(LaunchWords.FIRST)}
   br label %step
 step:
   %number = phi i64 [ 0, %steps ], [ %number_after, %kernel ]
@@ -159,17 +159,17 @@ step:
   br i1 %more_steps, label %begin_step, label %finished
 begin_step:
   %number_after = add i64 %number, 1
-  {word("at", Step.LENGTH)}
-  {word("at", Step.ARGUMENTS, name="count")}
-  {word("at", Step.KERNELS, name="kernel_count")}
-  {word("at", Step.SIZES, "ptr")}
-  {word("at", Step.INLINE, name="by_caller")}
+  {word("at", StepWords.LENGTH)}
+  {word("at", StepWords.ARGUMENTS, name="count")}
+  {word("at", StepWords.KERNELS, name="kernel_count")}
+  {word("at", StepWords.SIZES, "ptr")}
+  {word("at", StepWords.INLINE, name="by_caller")}
   %alone = icmp ne i64 %by_caller, 0
-  {word("at", Step.SCRATCH)}
-  {word("at", Step.COUNTERS)}
-  {word("at", Step.COUNTER_BYTES)}
+  {word("at", StepWords.SCRATCH)}
+  {word("at", StepWords.COUNTERS)}
+  {word("at", StepWords.COUNTER_BYTES)}
   %behind = getelementptr i64, ptr %at, i64 %length
-  %slots = getelementptr i64, ptr %at, i64 {int(Step.SLOTS)}
+  %slots = getelementptr i64, ptr %at, i64 {int(StepWords.SLOTS)}
   br label %argument
 argument:
   %n = phi i64 [ 0, %begin_step ], [ %n_after, %put ]
@@ -257,7 +257,7 @@ declare void @Py_IncRef(ptr)
 define ptr @launch(ptr %self, ptr %objects, i64 %given) {{
   %record_at = getelementptr i8, ptr %self, i64 DATA_OFFSET
   %record = load ptr, ptr %record_at
-  {word("record", Launch.ARRAYS)}
+  {word("record", LaunchWords.ARRAYS)}
   %fits = icmp eq i64 %given, %arrays
   br i1 %fits, label %begin, label %refuse
 refuse:
@@ -266,7 +266,7 @@ refuse:
   ret ptr null
 begin:
   %addresses = alloca ptr, i64 %given, align 8
-  {word("record", Launch.ARRAY_TYPE, "ptr")}
+  {word("record", LaunchWords.ARRAY_TYPE, "ptr")}
   br label %next
 next:
   %number = phi i64 [ 0, %begin ], [ %following, %take ]

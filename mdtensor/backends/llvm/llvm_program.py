@@ -17,7 +17,7 @@ Launcher = Callable[..., None]
 _COUNTER_BYTES = 8
 
 
-class LaunchingDevice(Protocol):
+class LLVMLaunchingDevice(Protocol):
     """A device as its programs see it."""
 
     launches: NativeLaunch
@@ -32,7 +32,7 @@ class LLVMProgram:
 
     def __init__(
         self,
-        device: LaunchingDevice,
+        device: LLVMLaunchingDevice,
         addresses: Sequence[int],
         library: Any,
         source: KernelSource,

@@ -16,7 +16,7 @@ import numpy as np
 from mdtensor.backends.host import openmp_team, thread_count
 from mdtensor.backends.host.result_pool import POOL
 from mdtensor.backends.llvm.guard_ir import GUARDED
-from mdtensor.backends.llvm.launch_ir import LAUNCH, Launch, Step
+from mdtensor.backends.llvm.launch_ir import LAUNCH, LaunchWords, StepWords
 from mdtensor.backends.llvm.thread_pool import thread_pool_ir
 from mdtensor.dataclass import dataclass
 
@@ -48,13 +48,13 @@ class KernelStep:
 
     def words(self) -> list[int]:
         """Those that the built-in function reads."""
-        words = [0] * Step.SLOTS
-        words[Step.ARGUMENTS], words[Step.KERNELS] = len(self.slots), len(self.kernels)
-        words[Step.SIZES], words[Step.INLINE] = self.sizes, int(self.inline)
-        words[Step.SCRATCH], words[Step.COUNTERS] = self.scratch, self.counters
-        words[Step.COUNTER_BYTES] = self.counter_bytes
+        words = [0] * StepWords.SLOTS
+        words[StepWords.ARGUMENTS], words[StepWords.KERNELS] = len(self.slots), len(self.kernels)
+        words[StepWords.SIZES], words[StepWords.INLINE] = self.sizes, int(self.inline)
+        words[StepWords.SCRATCH], words[StepWords.COUNTERS] = self.scratch, self.counters
+        words[StepWords.COUNTER_BYTES] = self.counter_bytes
         words += [*self.slots, *(word for pair in self.kernels for word in pair)]
-        words[Step.LENGTH] = len(words)
+        words[StepWords.LENGTH] = len(words)
         return words
 
     def placed(self, places: Sequence[int], base: int) -> KernelStep:
@@ -64,13 +64,13 @@ class KernelStep:
         return replace(self, slots=slots, scratch=scratch, counters=counters)
 
 
-class Record(np.ndarray):
+class NativeRecord(np.ndarray):
     """Words that a built-in function reads; what they lie in is kept in `keeps`."""
 
     keeps: tuple[Any, ...]
 
 
-class LaunchRecord(Record):
+class LaunchRecord(NativeRecord):
     """The words of a launch of `steps`, whose memory takes so many `nbytes` in each call."""
 
     steps: tuple[KernelStep, ...]
@@ -177,18 +177,18 @@ class NativeLaunch:
     def _function(
         self, steps: Sequence[KernelStep], arrays: int, memory: int, keeps: tuple[Any, ...]
     ) -> Callable[..., None]:
-        words = [0] * Launch.FIRST
-        words[Launch.ARRAYS], words[Launch.STEPS] = arrays, len(steps)
-        words[Launch.INLINE] = int(all(step.inline for step in steps))
-        words[Launch.ARRAY_TYPE], words[Launch.MEMORY] = id(np.ndarray), memory
-        words[Launch.ROOM] = max(len(step.slots) for step in steps) + 2
+        words = [0] * LaunchWords.FIRST
+        words[LaunchWords.ARRAYS], words[LaunchWords.STEPS] = arrays, len(steps)
+        words[LaunchWords.INLINE] = int(all(step.inline for step in steps))
+        words[LaunchWords.ARRAY_TYPE], words[LaunchWords.MEMORY] = id(np.ndarray), memory
+        words[LaunchWords.ROOM] = max(len(step.slots) for step in steps) + 2
         for step in steps:
             words += step.words()
         record = np.array(words, np.int64).view(LaunchRecord)
         record.keeps, record.steps, record.nbytes_of_memory = (*keeps, self), tuple(steps), memory
         return self._new(ctypes.addressof(self._method), record, None)
 
-    def guarded(self, table: Record) -> Callable[..., Any]:
+    def guarded(self, table: NativeRecord) -> Callable[..., Any]:
         """A function of arguments that launches what a table has for them (`GuardedCalls`)."""
         return self._new(ctypes.addressof(self._guarded), table, None)
 

@@ -23,7 +23,7 @@ ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL pac
 Launch = tuple[Any, tuple[int], tuple[int]]
 
 
-class LaunchingDevice(Protocol):
+class OpenCLLaunchingDevice(Protocol):
     """A device as its programs see it."""
 
     cl: Any
@@ -53,7 +53,7 @@ class OpenCLProgram:
 
     def __init__(
         self,
-        device: LaunchingDevice,
+        device: OpenCLLaunchingDevice,
         owner: Owner[Any],
         source: KernelSource,
         sizes: Sequence[int],

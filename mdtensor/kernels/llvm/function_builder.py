@@ -34,7 +34,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class TypedPointer:
     """A pointer, and the type of the elements in which offsets from it count."""
 
     operand: str
@@ -53,7 +53,7 @@ class FunctionBuilder:
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
-        self.buffers: dict[str, Buffer] = {}
+        self.buffers: dict[str, TypedPointer] = {}
         self._known: dict[tuple[str, Index], str] = {}
         self._count = 0
 
@@ -151,7 +151,7 @@ class FunctionBuilder:
         """A name for a pointer."""
         if name in self.buffers:
             self._known = {}
-        self.buffers[name] = Buffer(operand, memory)
+        self.buffers[name] = TypedPointer(operand, memory)
 
     # ---- indices
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.kernel_source import Entry, KernelSource
+from mdtensor.kernels.kernel_source import KernelEntry, KernelSource
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.group_order import take_number
 from mdtensor.kernels.llvm.language import LLVM
@@ -32,7 +32,7 @@ def render(
     return KernelSource(
         f"{head}{text}\n!0 = !{{i32 1}}\n",
         language.name,
-        tuple(Entry(n.name, 1, n.groups, n.scratch, 0, n.counters) for n in nests),
+        tuple(KernelEntry(n.name, 1, n.groups, n.scratch, 0, n.counters) for n in nests),
         nests[0].arguments,
         nests[0].sizes,
         False,

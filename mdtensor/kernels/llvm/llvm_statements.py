@@ -18,19 +18,19 @@ from mdtensor.lower.ir.statements import (
     Allocate,
     Block,
     Comment,
+    CopyRegister,
     Declare,
     If,
+    Increment,
     Let,
     LetHead,
     LetIndex,
     Loop,
     Pointer,
     Prefetch,
-    Renew,
     Set,
     Statement,
-    Step,
-    Store,
+    VectorStore,
     When,
 )
 
@@ -66,7 +66,7 @@ class Statements:
         match statement:
             case LetIndex(name, value, mutable):
                 builder.let(name, builder.index(value), I64, mutable=mutable)
-            case Step(name, by):
+            case Increment(name, by):
                 builder.set(name, builder.emit(f"add i64 {builder.get(name)}, {builder.index(by)}"))
             case Let(ref, value, mutable):
                 operand = values.value(value, ref.lanes, ref.dtype)
@@ -87,7 +87,7 @@ class Statements:
                 self.body(body)
             case Pointer(name, buffer, memory, _, offset, _):
                 builder.point(name, builder.address(buffer, offset), memory)
-            case Store():
+            case VectorStore():
                 self._store(statement)
             case Prefetch(buffer, index):
                 place = builder.address(buffer, index)
@@ -104,7 +104,7 @@ class Statements:
                 group_order.post(builder, statement)
             case Await():
                 group_order.await_values(builder, statement)
-            case Renew() | Comment():
+            case CopyRegister() | Comment():
                 pass
             case _:
                 raise LoweringError(f"llvm has no statement {type(statement).__name__}")
@@ -158,7 +158,7 @@ class Statements:
 
     # ---- stores
 
-    def _store(self, store: Store) -> None:
+    def _store(self, store: VectorStore) -> None:
         builder, value, memory = self.builder, store.value, store.memory
         lanes = value.lanes
         operand = self.values.value(value, lanes)
@@ -177,10 +177,10 @@ class Statements:
         builder.do(f"store {kind} {operand}, ptr {place}, align {size}")
 
     @staticmethod
-    def _at(store: Store, lane: int) -> Index:
+    def _at(store: VectorStore, lane: int) -> Index:
         return store.index + as_index(store.stride) * lane
 
-    def _stream(self, store: Store, kind: str, operand: str, place: str) -> None:
+    def _stream(self, store: VectorStore, kind: str, operand: str, place: str) -> None:
         """Bypasses the caches where the outputs begin at whole vectors, or that is known."""
         builder, size = self.builder, store.memory.itemsize
         self.streamed = True

@@ -63,7 +63,7 @@ class OnRows(Wired):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class RowBlocks:
     """Rows along several dims, the last one fastest, in blocks of so many along each."""
 
     extents: tuple[int, ...]
@@ -110,7 +110,7 @@ def _at(d: int) -> str:
 def joined_by_rows(
     parts: Sequence[OnRows],
     rest: Sequence[OnRows],
-    blocks: Blocks,
+    blocks: RowBlocks,
     groups: int,
     arrays: Sequence[int],
     between: Mapping[int, int],

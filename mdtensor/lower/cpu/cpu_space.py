@@ -22,7 +22,7 @@ from mdtensor.lower.schedule.default_schedule import (
 )
 from mdtensor.lower.schedule.parameter import (
     Constraint,
-    Parameter,
+    SpaceParameter,
     over,
     permutations,
     running_products,
@@ -43,7 +43,7 @@ _MAX_BODY = 640
 _MAX_PARTIALS = 1 << 24
 
 
-def cpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+def cpu_parameters(problem: Problem, target: Target) -> tuple[SpaceParameter, ...]:
     """The parameters of a problem with fixed extents."""
     return (
         *_lanes(problem, target),
@@ -53,12 +53,12 @@ def cpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         *_orders(problem),
         *_staging(problem),
         *_finish(problem),
-        Parameter("scatter", (False, True) if can_scatter(problem) else (False,)),
+        SpaceParameter("scatter", (False, True) if can_scatter(problem) else (False,)),
         _in_turn(problem),
     )
 
 
-def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+def _lanes(problem: Problem, target: Target) -> tuple[SpaceParameter, ...]:
     widest = lane_width(problem, target)
     dims = lane_dims(problem, widest) if widest > 1 else ()
 
@@ -74,13 +74,13 @@ def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         return tuple(v for v in _VECTORS if v <= needed) or (1,)
 
     return (
-        Parameter("lane", dims or (-1,)),
-        Parameter("width", widths),
-        Parameter("vectors", vectors),
+        SpaceParameter("lane", dims or (-1,)),
+        SpaceParameter("width", widths),
+        SpaceParameter("vectors", vectors),
     )
 
 
-def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
+def _register_tiles(problem: Problem, target: Target) -> list[SpaceParameter]:
     """Points per dim; their running product is a parameter of its own, for the limits."""
     results = len(problem.scalar.results)
     widest = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
@@ -91,16 +91,17 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
         return (math.ceil(max(1.0, width * registers_per_lane)) * vectors * results,)
 
     kept = [
-        (Parameter(f"r{d}", _points(problem, d, _POINTS)), f"accumulators{d}") for d in problem.kept
+        (SpaceParameter(f"r{d}", _points(problem, d, _POINTS)), f"accumulators{d}")
+        for d in problem.kept
     ]
     reduced = [
-        (Parameter(f"r{d}", _points(problem, d, _unrolled(problem.extent(d)))), f"body{d}")
+        (SpaceParameter(f"r{d}", _points(problem, d, _unrolled(problem.extent(d)))), f"body{d}")
         for d in problem.contracted
     ]
     first = "accumulators_start"
     last = kept[-1][1] if kept else first
     return [
-        Parameter(first, start),
+        SpaceParameter(first, start),
         *running_products(first, kept, limit, "registers"),
         *running_products(last, reduced, _MAX_BODY, "body"),
         *_rows(problem),
@@ -124,15 +125,15 @@ def _points(problem: Problem, d: int, choices: tuple[int, ...]) -> Callable[...,
     return points
 
 
-def _cache_tiles(problem: Problem) -> list[Parameter]:
-    parameters: list[Parameter] = []
+def _cache_tiles(problem: Problem) -> list[SpaceParameter]:
+    parameters: list[SpaceParameter] = []
     for d in problem.dims:
         extent = problem.extent(d)
         tileable = not problem.reduced[d] or _may_be_tiled(problem, d)
         # Steps of a window one by one, whose inputs then find place in nearer caches.
         window = problem.reduced[d] and 1 < extent <= WINDOW
         sizes = [t for t in ((1, *_TILES) if window else _TILES) if t < extent] if tileable else []
-        parameters.append(Parameter(f"t{d}", (0, *sizes)))
+        parameters.append(SpaceParameter(f"t{d}", (0, *sizes)))
     return parameters
 
 
@@ -142,8 +143,8 @@ def _may_be_tiled(problem: Problem, d: int) -> bool:
     return problem.accumulates_in_place and d != problem.scanned and not in_order
 
 
-def _parts(problem: Problem) -> list[Parameter]:
-    factors: list[tuple[Parameter, str]] = []
+def _parts(problem: Problem) -> list[SpaceParameter]:
+    factors: list[tuple[SpaceParameter, str]] = []
     kept_points = math.prod(problem.extent(d) for d in problem.kept)
     limit = _MAX_GROUPS if problem.scanned < 0 else _MANY_PARTS[-1]
     for d in problem.dims:
@@ -158,43 +159,45 @@ def _parts(problem: Problem) -> list[Parameter]:
         def values(inline: bool, counts: tuple[int, ...] = tuple(counts or [1])) -> tuple[int, ...]:
             return (1,) if inline else counts
 
-        factors.append((Parameter(f"p{d}", values), f"groups{d}"))
+        factors.append((SpaceParameter(f"p{d}", values), f"groups{d}"))
     return [
-        Parameter("inline", (False, True)),
-        Parameter("groups_start", (1,)),
+        SpaceParameter("inline", (False, True)),
+        SpaceParameter("groups_start", (1,)),
         *running_products("groups_start", factors, limit, "groups"),
     ]
 
 
-def _in_turn(problem: Problem) -> Parameter:
+def _in_turn(problem: Problem) -> SpaceParameter:
     """Whether groups that share a scanned dim are one kernel."""
     if problem.scanned < 0:
-        return Parameter("in_turn", (False,))
+        return SpaceParameter("in_turn", (False,))
 
     def shared(parts: int) -> tuple[bool, ...]:
         return (False, True) if parts > 1 else (False,)
 
-    return Parameter("in_turn", over((f"p{problem.scanned}",), shared, "shared"))
+    return SpaceParameter("in_turn", over((f"p{problem.scanned}",), shared, "shared"))
 
 
-def _orders(problem: Problem) -> list[Parameter]:
+def _orders(problem: Problem) -> list[SpaceParameter]:
     base = nearest_first(problem)
     kept = tuple(d for d in base if not problem.reduced[d])
     reduced = combining_order(problem)
     return [
-        Parameter("group_order", permutations(base)),
-        Parameter("loop_order", permutations(kept)),
-        Parameter("reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)),
+        SpaceParameter("group_order", permutations(base)),
+        SpaceParameter("loop_order", permutations(kept)),
+        SpaceParameter(
+            "reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)
+        ),
     ]
 
 
-def _staging(problem: Problem) -> list[Parameter]:
+def _staging(problem: Problem) -> list[SpaceParameter]:
     """Which streams are staged; whether one is along the lanes is a parameter of its own.
 
     A stream's regions read what is known of those before it, so that they are chosen one after the
     other: a tree that knows all of them before the first answer has two sub-trees for each.
     """
-    parameters = [Parameter(_along(0), (False,))]
+    parameters = [SpaceParameter(_along(0), (False,))]
 
     def regions(_: bool) -> tuple[str, ...]:
         return ("", "scratch")
@@ -209,8 +212,10 @@ def _staging(problem: Problem) -> list[Parameter]:
         staged = f"staged{number}"
         values = over((_along(number),), regions, "regions") if worthwhile else ("",)
         parameters += [
-            Parameter(staged, values),
-            Parameter(_along(number + 1), over((_along(number), staged, "lane"), along, "along")),
+            SpaceParameter(staged, values),
+            SpaceParameter(
+                _along(number + 1), over((_along(number), staged, "lane"), along, "along")
+            ),
         ]
     return parameters
 
@@ -220,7 +225,7 @@ def _along(number: int) -> str:
     return f"along{number}"
 
 
-def _finish(problem: Problem) -> list[Parameter]:
+def _finish(problem: Problem) -> list[SpaceParameter]:
     def tails(lane: int, width: int) -> tuple[str, ...]:
         if lane not in problem.kept or problem.extent(lane) % width == 0:
             return ("split",)
@@ -244,25 +249,25 @@ def _finish(problem: Problem) -> list[Parameter]:
 
     constraints = [ends_along_lanes, *_unlike_peel(problem)]
     return [
-        Parameter("tail", tails),
-        Parameter("peel", peel, tuple(constraints)),
+        SpaceParameter("tail", tails),
+        SpaceParameter("peel", peel, tuple(constraints)),
         _transposed(problem),
-        Parameter("streaming", streaming, (joins_streams,)),
-        *(Parameter(name, each.tried) for name, each in free_on(Schedule, "cpu").items()),
+        SpaceParameter("streaming", streaming, (joins_streams,)),
+        *(SpaceParameter(name, each.tried) for name, each in free_on(Schedule, "cpu").items()),
     ]
 
 
-def _transposed(problem: Problem) -> Parameter:
+def _transposed(problem: Problem) -> SpaceParameter:
     """Whether rows are transposed, if a register tile has rows that are neighbours."""
     near = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
     if len(near) != 1 or problem.scanned >= 0:
-        return Parameter("transposed", (False,))
+        return SpaceParameter("transposed", (False,))
 
     def transposed(lane: int, rows: int) -> tuple[bool, ...]:
         possible = lane >= 0 and not problem.reduced[lane] and near[0] in rows_across(problem, lane)
         return (False, True) if possible and rows > 1 else (False,)
 
-    return Parameter("transposed", over(("lane", f"r{near[0]}"), transposed, "transposed"))
+    return SpaceParameter("transposed", over(("lane", f"r{near[0]}"), transposed, "transposed"))
 
 
 def _unlike_peel(problem: Problem) -> list[Constraint]:
@@ -280,9 +285,9 @@ def _unlike_peel(problem: Problem) -> list[Constraint]:
     ]
 
 
-def _rows(problem: Problem) -> list[Parameter]:
+def _rows(problem: Problem) -> list[SpaceParameter]:
     """Parameters that tell whether all rows of a register tile are equally aligned."""
-    parameters = [Parameter("rows_start", (True,))]
+    parameters = [SpaceParameter("rows_start", (True,))]
     before = "rows_start"
     for d in problem.kept:
         strides = [write.strides[d].constant for write in problem.writes]
@@ -297,9 +302,11 @@ def _rows(problem: Problem) -> list[Parameter]:
             return (so_far and (rows == 1 or near),)
 
         after = "rows_end" if d == problem.kept[-1] else f"rows{d}"
-        parameters.append(Parameter(after, over((before, f"r{d}", "width"), together, "together")))
+        parameters.append(
+            SpaceParameter(after, over((before, f"r{d}", "width"), together, "together"))
+        )
         before = after
-    return parameters if problem.kept else [Parameter("rows_end", (True,))]
+    return parameters if problem.kept else [SpaceParameter("rows_end", (True,))]
 
 
 def _can(

@@ -69,7 +69,7 @@ class CopyOut:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowCopies:
+class ProxyFence:
     """A fence: copies that start after a barrier see what the work-item wrote before it."""
 
 
@@ -119,7 +119,7 @@ class AwaitCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class OfFirst:
+class ClusterLeaderPointer:
     """Declares a pointer to an array in the local memory of the cluster's first group."""
 
     name: str
@@ -128,7 +128,7 @@ class OfFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class MeetCluster:
+class ClusterArrive:
     """Declares an index variable: 1 in the cluster's first group, else 0.
 
     That group waits until all have come here, and sees what they wrote to its local memory.
@@ -139,7 +139,7 @@ class MeetCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class WarpShuffle:
     """A warp shuffle: declares `refs` as the `values` of another work-item of the warp.
 
     That is the one `lane` further ("down") or before ("up"), or the `lane`-th ("from") of each
@@ -219,15 +219,15 @@ GroupStatement = (
     | CommitCopies
     | AwaitCopies
     | CopyOut
-    | ShowCopies
+    | ProxyFence
     | AwaitCopiesOut
     | Atomic
     | Arrive
     | BeginCluster
     | AwaitCluster
-    | OfFirst
-    | MeetCluster
-    | Exchange
+    | ClusterLeaderPointer
+    | ClusterArrive
+    | WarpShuffle
     | Post
     | Await
     | MatrixProduct

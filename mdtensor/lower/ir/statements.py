@@ -37,7 +37,7 @@ class LetIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Increment:
     """Adds to a mutable index variable."""
 
     name: str
@@ -122,7 +122,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class VectorStore:
     """Writes a value to consecutive elements (or `stride` apart), converted to the memory type.
 
     A `streaming` one bypasses the caches; an `aligned` one is known to begin at a multiple of its
@@ -174,7 +174,7 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class CopyRegister:
     """Moves a variable's value to another register, which changes no bit of it.
 
     What one access stores lies in registers side by side; what was computed with need not then.
@@ -192,7 +192,7 @@ class Comment:
 
 Statement = (
     LetIndex
-    | Step
+    | Increment
     | Let
     | Declare
     | Set
@@ -201,13 +201,13 @@ Statement = (
     | When
     | Block
     | Pointer
-    | Store
+    | VectorStore
     | Prefetch
     | LetHead
     | Allocate
     | GroupStatement
     | BulkStatement
-    | Renew
+    | CopyRegister
     | Comment
 )
 

@@ -28,7 +28,7 @@ from mdtensor.translate.rewrites.total_operators import with_total_operators
 from mdtensor.translate.scalar import Expr, const
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, rewritten
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 _MOST_POINTS = (1 << 63) - 1  # what kernels count in
 STRUCTURE = "_structure"  # the attribute in which a problem keeps what `generalised` found
@@ -348,7 +348,7 @@ def _indices(strides: Sequence[int], dims: Sequence[int]) -> tuple[Index, ...]:
     return tuple([as_index(strides[d]) for d in dims])
 
 
-def _reach(buffer: Buffer) -> tuple[int, int]:
+def _reach(buffer: BufferSpec) -> tuple[int, int]:
     """Where the first and the last element of a buffer lie."""
     spans = [s * (n - 1) for s, n in zip(buffer.spec.strides, buffer.spec.shape, strict=True)]
     return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
@@ -389,7 +389,7 @@ class _Views:
         """From now on, streams are not shared with those before."""
         self.first = len(self.streams)
 
-    def read(self, access: Access, buffer: Buffer) -> Read:
+    def read(self, access: BufferAccess, buffer: BufferSpec) -> Read:
         strides, offset = _linear(access, buffer, self)
         stream = (access.buffer, strides)
         if stream not in self.streams[self.first :]:
@@ -423,7 +423,7 @@ def _dropping_dims(labels: Sequence[str]) -> Callable[[Expr], Expr]:
     return kept
 
 
-def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], int]:
+def _linear(access: BufferAccess, buffer: BufferSpec, views: _Views) -> tuple[list[int], int]:
     """Strides per dim and the offset of the affine part of an access."""
     position = views.position
     strides = [0] * len(position)

@@ -29,7 +29,7 @@ _LARGEST = 2000  # nodes of conditions, as trees, for which cheaper ones are loo
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SelectConditions:
     """The conditions under which a point's tuple replaces the accumulator.
 
     `conditions` must all hold, the first one first: it is cheap, and fails for most points. They
@@ -47,7 +47,7 @@ class Choice:
 
 
 @lru_cache(64)
-def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
+def choice_of(problem: Problem, *, in_order: bool) -> SelectConditions | None:
     """The selection by which a point is combined; None if the operator computes new tuples."""
     operator = problem.operator
     if operator is None or (condition := right_wins(operator, in_order=in_order)) is None:
@@ -69,7 +69,7 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
         left = [n for n in left if n not in asked[-1]]
     by_name = substitute(condition, [*held, *own])
     least = min((wins, by_name), key=lambda each: each.size)
-    return Choice(conditions, tuple(asked), results, least)
+    return SelectConditions(conditions, tuple(asked), results, least)
 
 
 def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:

@@ -20,7 +20,7 @@ from mdtensor.translate.md_hom import Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, Number, apply, cast, const, param, truth
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import nodes, with_args
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def _flatten(groups: Iterable[Iterable[T]]) -> tuple[T, ...]:
     return tuple(item for group in groups for item in group)
 
 
-def _real_buffer(buffer: Buffer) -> Buffer:
+def _real_buffer(buffer: BufferSpec) -> BufferSpec:
     spec = buffer.spec
     if not _is_complex(spec.dtype):
         return buffer
@@ -102,15 +102,17 @@ def _real_buffer(buffer: Buffer) -> Buffer:
     return replace(buffer, spec=TensorSpec(_real(spec.dtype), (*spec.shape, 2), strides))
 
 
-def _real_view(view: tuple[Access, ...], buffers: tuple[Buffer, ...]) -> tuple[Access, ...]:
+def _real_view(
+    view: tuple[BufferAccess, ...], buffers: tuple[BufferSpec, ...]
+) -> tuple[BufferAccess, ...]:
     elements = _split_params(tuple(buffers[a.buffer].spec.dtype for a in view))
-    real: list[Access] = []
+    real: list[BufferAccess] = []
     for access in view:
         index = tuple(_real_index(axis, elements) for axis in access.index)
         if _is_complex(buffers[access.buffer].spec.dtype):
-            real += [Access(access.buffer, (*index, half)) for half in _HALVES]
+            real += [BufferAccess(access.buffer, (*index, half)) for half in _HALVES]
         else:
-            real.append(Access(access.buffer, index))
+            real.append(BufferAccess(access.buffer, index))
     return tuple(real)
 
 

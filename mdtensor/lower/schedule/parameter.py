@@ -27,7 +27,7 @@ _MAX_ORDERS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SpaceParameter:
     """One tuning parameter: its name, its values in order, and its named constraints.
 
     `values` is a sequence (neighbours in it are near each other), or a function of earlier
@@ -138,8 +138,8 @@ def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Calla
 
 
 def running_products(
-    first: str, factors: Iterable[tuple[Parameter, str]], most: int, what: str
-) -> Iterator[Parameter]:
+    first: str, factors: Iterable[tuple[SpaceParameter, str]], most: int, what: str
+) -> Iterator[SpaceParameter]:
     """Each factor, and the parameter of that name which is the product so far, from `first` on.
 
     No product is more than `most`. What follows reads the last one, and none of its factors.
@@ -159,7 +159,7 @@ def running_products(
     for factor, after in factors:
         values = over((before, factor.name), product, "product")
         yield factor
-        yield Parameter(after, values, (over((after,), fits, f"fits_{what}"),))
+        yield SpaceParameter(after, values, (over((after,), fits, f"fits_{what}"),))
         before = after
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.fuse_kernels import placed
-from mdtensor.lower.codegen.fuse_rows import Blocks
+from mdtensor.lower.codegen.fuse_rows import RowBlocks
 from mdtensor.lower.cpu.cost.cpu_cost import GROUP_OVERHEAD, INLINE_LAUNCH, WAKING
 from mdtensor.lower.cpu.parallelism import GROUPS_PER_CORE
 from mdtensor.lower.problem.problem import Problem, reaching_own_points
@@ -18,7 +18,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import Target
 from mdtensor.translate.md_hom_program import Step
-from mdtensor.translate.rewrites.shared_rows import Piece, Row, pieces, rows_within
+from mdtensor.translate.rewrites.shared_rows import ChainStage, RowDim, pieces, rows_within
 from mdtensor.translate.rewrites.shared_terms import with_shared_terms
 
 # By what rows inside must promise to be faster: estimates are far off where elements are gathered.
@@ -27,7 +27,7 @@ _FEW = 4  # schedules of a step that are ranked: some stream
 _OF_CACHE = 0.28  # the part of a core's cache that what lies between may take
 _MOST_ROWS, _FEWER_ROWS = 256, (1, 2, 4)  # rows of a block, and by what they are divided
 
-Parts = tuple[tuple[Problem, Piece], ...]
+Parts = tuple[tuple[Problem, ChainStage], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class OnBlocks:
     `between` are the bytes of the arrays that a group has for its own.
     """
 
-    blocks: Blocks
+    blocks: RowBlocks
     steps: Parts
     rest: Parts
     between: Mapping[int, int]
@@ -48,14 +48,14 @@ class RowChain:
     """A chain, the rows that it shares, and the slots that a block may have for its `own`."""
 
     chain: tuple[Step, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[RowDim, ...]
     own: tuple[int, ...]
 
     def on_blocks(
         self, lengths: tuple[int, ...], target: Target, *, rows_inside: bool = False
     ) -> OnBlocks:
         """The chain on blocks of so many rows along each dim."""
-        blocks = Blocks(tuple(row.extent for row in self.rows), lengths)
+        blocks = RowBlocks(tuple(row.extent for row in self.rows), lengths)
         steps = self._parts(lengths, target, rows_inside=rows_inside)
         rest = self._parts(blocks.last, target, rows_inside=rows_inside) if blocks.ragged else ()
         between = {

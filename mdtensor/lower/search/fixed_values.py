@@ -10,7 +10,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError, shown
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.declaration import declarations_of
-from mdtensor.lower.schedule.parameter import Constraint, Parameter, Value, over
+from mdtensor.lower.schedule.parameter import Constraint, SpaceParameter, Value, over
 from mdtensor.lower.schedule.schedule import Schedule
 
 _ORDERS = ("group_order", "loop_order", "reduce_order", "tensor")
@@ -89,7 +89,7 @@ class Fixed:
         """Whether a schedule has all of them."""
         return all(each.holds(schedule) for each in self.values)
 
-    def narrowed(self, parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
+    def narrowed(self, parameters: Iterable[SpaceParameter]) -> tuple[SpaceParameter, ...]:
         """Parameters of a space whose configurations have them, as far as parameters tell.
 
         What several parameters decide together is for `hold` to say.

@@ -13,12 +13,12 @@ from mdtensor.lower.cpu.cpu_space import cpu_parameters
 from mdtensor.lower.gpu.space.gpu_configurations import configuration_on_gpu, schedule_on_gpu
 from mdtensor.lower.gpu.space.gpu_space import gpu_parameters
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.schedule.parameter import Parameter, Value
+from mdtensor.lower.schedule.parameter import SpaceParameter, Value
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
 
-def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+def parameters_of(problem: Problem, target: Target) -> tuple[SpaceParameter, ...]:
     """The parameters of a problem with fixed extents, for the Space that a search walks."""
     parameters = gpu_parameters if target.kind == "gpu" else cpu_parameters
     return parameters(problem, target)

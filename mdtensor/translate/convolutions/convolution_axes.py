@@ -68,7 +68,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AxisPart:
     """A part of an axis as a block of an index space.
 
     `extents` are those of the block's dims: positions, the last one taps. `result`, `image` and
@@ -99,7 +99,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class SpatialAxis:
     """Extents of the image and of the result along an axis, and the phases between them."""
 
     image: int
@@ -114,14 +114,14 @@ class Axis:
         last = max((high for _, high in reaches), default=0)
         return max(0, -first), max(0, last - self.image + 1)
 
-    def padded(self) -> Axis:
+    def padded(self) -> SpatialAxis:
         """The axis on an image with zeros at both margins, where no tap lies outside."""
         before, after = self.margins
         phases = (
             replace(phase, image=(*phase.image[:2], phase.image[2] + before))
             for phase in self.phases
         )
-        return Axis(before + self.image + after, self.result, tuple(phases))
+        return SpatialAxis(before + self.image + after, self.result, tuple(phases))
 
 
 def strided(
@@ -134,7 +134,7 @@ def strided(
     before: int = 0,
     flipped: bool = False,
     backwards: bool = False,
-) -> Axis:
+) -> SpatialAxis:
     """The axis on which position p and tap r meet element `stride·p + dilation·r - before`.
 
     With `flipped` the filter is taken from its end, with `backwards` the result is.
@@ -149,12 +149,12 @@ def strided(
         (-1, taps - 1) if flipped else (1, 0),
         (stride, dilation, -before),
     )
-    return Axis(image, result, (phase,))
+    return SpatialAxis(image, result, (phase,))
 
 
 def transposed(
     image: int, taps: int, result: int, *, stride: int = 1, dilation: int = 1, before: int = 0
-) -> Axis:
+) -> SpatialAxis:
     """The axis on which element i and tap r go to position `stride·i + dilation·r - before`.
 
     Seen from the result: positions that leave the same remainder by `stride` meet the same taps.
@@ -180,15 +180,15 @@ def transposed(
         phases.append(
             Phase(positions, found, (stride, remainder), (period, first), (1, -leap, offset))
         )
-    return Axis(image, result, tuple(phases))
+    return SpatialAxis(image, result, tuple(phases))
 
 
-def exact_runs(axis: Axis, most: int) -> tuple[Run, ...] | None:
+def exact_runs(axis: SpatialAxis, most: int) -> tuple[AxisPart, ...] | None:
     """Runs without guards: positions at the border take the taps that meet the image.
 
     None where that makes more than `most` runs.
     """
-    runs: list[Run] = []
+    runs: list[AxisPart] = []
     for phase in axis.phases:
         for first, count, tap, taps in _segments(phase, axis.image):
             runs.append(_run(phase, first, count, tap, taps))
@@ -202,16 +202,16 @@ def exact_runs(axis: Axis, most: int) -> tuple[Run, ...] | None:
 class Guarded:
     """An axis in three ways: the runs of its interior, those of its borders, and the whole."""
 
-    interior: tuple[Run, ...]
-    border: tuple[Run, ...]
-    whole: tuple[Run, ...]
+    interior: tuple[AxisPart, ...]
+    border: tuple[AxisPart, ...]
+    whole: tuple[AxisPart, ...]
 
 
-def guarded_runs(axis: Axis) -> Guarded:
+def guarded_runs(axis: SpatialAxis) -> Guarded:
     """Few runs: one for each phase's interior, one with a guard for both of its borders."""
-    interior: list[Run] = []
-    border: list[Run] = []
-    whole: list[Run] = []
+    interior: list[AxisPart] = []
+    border: list[AxisPart] = []
+    whole: list[AxisPart] = []
     for phase in axis.phases:
         first, end = phase.inside(axis.image)
         if not phase.taps:
@@ -251,10 +251,10 @@ def _segments(phase: Phase, image: int) -> Iterator[tuple[int, int, int, int]]:
 
 def _run(
     phase: Phase, first: int, count: int, tap: int, taps: int, *, guarded: bool = False
-) -> Run:
+) -> AxisPart:
     """The run of `count` positions and `taps` taps of a phase."""
     step, leap, offset = phase.image
-    return Run(
+    return AxisPart(
         (count, taps),
         (phase.result[0], 0, phase.result[0] * first + phase.result[1]),
         (step, leap, step * first + leap * tap + offset),
@@ -263,9 +263,9 @@ def _run(
     )
 
 
-def _folded(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _folded(runs: Sequence[AxisPart]) -> tuple[AxisPart, ...]:
     """Runs that differ by equal distances become one run with a dim more: both borders, say."""
-    alike: list[tuple[Run, list[Run]]] = []
+    alike: list[tuple[AxisPart, list[AxisPart]]] = []
     for run in runs:
         if run.points or not run.taps:
             here = _moved(run, (0, 0, 0))
@@ -273,7 +273,7 @@ def _folded(runs: Sequence[Run]) -> tuple[Run, ...]:
             if group is None:
                 alike.append((here, group := []))
             group.append(run)
-    folded: list[Run] = []
+    folded: list[AxisPart] = []
     for _, group in alike:
         waiting = sorted(group, key=lambda run: run.offsets)
         while waiting:
@@ -283,7 +283,7 @@ def _folded(runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(folded)
 
 
-def _moved(run: Run, offsets: tuple[int, int, int]) -> Run:
+def _moved(run: AxisPart, offsets: tuple[int, int, int]) -> AxisPart:
     result, image, taps = offsets
     return replace(
         run,
@@ -293,12 +293,12 @@ def _moved(run: Run, offsets: tuple[int, int, int]) -> Run:
     )
 
 
-def _distance(one: Run, other: Run) -> tuple[int, int, int]:
+def _distance(one: AxisPart, other: AxisPart) -> tuple[int, int, int]:
     result, image, taps = (b - a for a, b in zip(one.offsets, other.offsets, strict=True))
     return result, image, taps
 
 
-def _evenly(runs: Sequence[Run]) -> int:
+def _evenly(runs: Sequence[AxisPart]) -> int:
     """How many of the first runs follow one another at equal distances."""
     count = min(2, len(runs))
     while count < len(runs) and _distance(runs[count - 1], runs[count]) == _distance(*runs[:2]):
@@ -306,7 +306,7 @@ def _evenly(runs: Sequence[Run]) -> int:
     return count
 
 
-def _together(runs: Sequence[Run]) -> Run:
+def _together(runs: Sequence[AxisPart]) -> AxisPart:
     """One run of several at equal distances; the dim that counts them comes first."""
     if len(runs) == 1:
         return runs[0]

@@ -11,8 +11,8 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.convolutions.convolution_layout import Layout
-from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
+from mdtensor.translate.convolutions.convolution_layout import ConvolutionLayout
+from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, ConvolutionOperand
 from mdtensor.translate.python.expr_from_function import scalar_function
 from mdtensor.translate.scalar import Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -34,7 +34,7 @@ class Added:
     accumulated: np.dtype | None
 
 
-def finished(layout: Layout, convolution: Convolution, added: Added) -> Convolution:
+def finished(layout: ConvolutionLayout, convolution: Convolution, added: Added) -> Convolution:
     """The convolution with a bias, if there is a spec for one, and an epilogue.
 
     Raises ShapeError where a bias or an operand does not fit the result, TranslationError where the
@@ -82,17 +82,19 @@ def _element(epilogue: Callable[..., Any], dtypes: Sequence[np.dtype]) -> Expr:
     return results[0]
 
 
-def _bias(layout: Layout, convolution: Convolution, bias: TensorSpec) -> Operand:
+def _bias(
+    layout: ConvolutionLayout, convolution: Convolution, bias: TensorSpec
+) -> ConvolutionOperand:
     if "K" not in layout.result:
         raise ShapeError("a bias needs an axis K in the result")
     axis = layout.result.index("K")
     extent = convolution.result.spec.shape[axis]
     if bias.shape != (extent,):
         raise ShapeError(f"the bias has shape {bias.shape} but the result {extent} in K")
-    return Operand(bias, (convolution.result.index[axis],))
+    return ConvolutionOperand(bias, (convolution.result.index[axis],))
 
 
-def _beside(convolution: Convolution, given: TensorSpec, number: int) -> Operand:
+def _beside(convolution: Convolution, given: TensorSpec, number: int) -> ConvolutionOperand:
     """An operand that is read where the result is written, broadcast against it."""
     shape = convolution.result.spec.shape
     first = len(shape) - len(given.shape)
@@ -104,7 +106,7 @@ def _beside(convolution: Convolution, given: TensorSpec, number: int) -> Operand
             hint="its axes are those of the result, or of extent 1",
         )
     terms = convolution.result.index[first:]
-    return Operand(
+    return ConvolutionOperand(
         given,
         tuple(
             AffineIndex() if have < want else term

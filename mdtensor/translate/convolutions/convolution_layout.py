@@ -12,8 +12,12 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ShapeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec, common_dtype
-from mdtensor.translate.convolutions.convolution_axes import Axis, strided, transposed
-from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand, Term
+from mdtensor.translate.convolutions.convolution_axes import SpatialAxis, strided, transposed
+from mdtensor.translate.convolutions.md_hom_from_convolution import (
+    Convolution,
+    ConvolutionOperand,
+    Term,
+)
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.views import AffineIndex
 
@@ -25,7 +29,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ConvolutionLayout:
     """The axes of image, filter and result: a letter each, or the number of a spatial axis.
 
     >>> parse_layout("NHWC,KRSC->NPQK")
@@ -57,7 +61,7 @@ class Geometry:
     output_padding: tuple[int, ...] = ()
 
 
-def parse_layout(text: str) -> Layout:
+def parse_layout(text: str) -> ConvolutionLayout:
     """The layout that a string such as 'NHWC,KRSC->NPQK' describes.
 
     D, H, W are the spatial axes of the image, T, R, S or D, H, W those of the filter, Z, P, Q or
@@ -77,7 +81,7 @@ def parse_layout(text: str) -> Layout:
 
 
 @lru_cache(1024)
-def _parsed(text: str) -> Layout:
+def _parsed(text: str) -> ConvolutionLayout:
     match = re.fullmatch(r"([A-Z]+),([A-Z]+)->([A-Z]+)", text.replace(" ", ""))
     if match is None:
         raise SubscriptError(
@@ -102,7 +106,7 @@ def _parsed(text: str) -> Layout:
             hint="D, H, W of the image go with T, R, S of the filter and Z, P, Q of the result",
         )
     _check_letters(text, *terms)
-    return Layout(*terms)
+    return ConvolutionLayout(*terms)
 
 
 def _numbered(text: str, term: str, letters: str) -> tuple[str | int, ...]:
@@ -125,7 +129,7 @@ def _check_letters(text: str, *terms: tuple[str | int, ...]) -> None:
 
 
 def convolution_from_layout(
-    layout: Layout,
+    layout: ConvolutionLayout,
     geometry: Geometry,
     specs: Sequence[TensorSpec],
     *,
@@ -152,8 +156,8 @@ def convolution_from_layout(
     ]
     kept = [name for name in extents if name in (*layout.result, "g")]
 
-    def operand(of: str, term: tuple[str | int, ...], spec: TensorSpec) -> Operand:
-        return Operand(spec, tuple(channels.index(axis, of) for axis in term))
+    def operand(of: str, term: tuple[str | int, ...], spec: TensorSpec) -> ConvolutionOperand:
+        return ConvolutionOperand(spec, tuple(channels.index(axis, of) for axis in term))
 
     return Convolution(
         axes,
@@ -191,7 +195,7 @@ class _Channels:
         return AffineIndex.of(axis)
 
 
-def _check_ranks(layout: Layout, specs: Sequence[TensorSpec]) -> None:
+def _check_ranks(layout: ConvolutionLayout, specs: Sequence[TensorSpec]) -> None:
     for name, term, spec in zip(("image", "filter"), (layout.image, layout.filter), specs):  # noqa: B905
         if len(term) != len(spec.shape):
             raise ShapeError(
@@ -202,7 +206,7 @@ def _check_ranks(layout: Layout, specs: Sequence[TensorSpec]) -> None:
 
 
 def _channels(
-    layout: Layout, geometry: Geometry, image: tuple[int, ...], taps: tuple[int, ...]
+    layout: ConvolutionLayout, geometry: Geometry, image: tuple[int, ...], taps: tuple[int, ...]
 ) -> _Channels:
     groups = geometry.groups
     if groups == 1:
@@ -229,7 +233,7 @@ def _channels(
 
 
 def _extents(
-    layout: Layout, channels: _Channels, image: tuple[int, ...], taps: tuple[int, ...]
+    layout: ConvolutionLayout, channels: _Channels, image: tuple[int, ...], taps: tuple[int, ...]
 ) -> dict[str, int]:
     """Extents of all dims but the spatial ones."""
     extents: dict[str, int] = {"g": channels.groups} if channels.groups > 1 else {}
@@ -248,8 +252,12 @@ def _extents(
 
 
 def _axis(
-    layout: Layout, geometry: Geometry, number: int, image: tuple[int, ...], taps: tuple[int, ...]
-) -> Axis:
+    layout: ConvolutionLayout,
+    geometry: Geometry,
+    number: int,
+    image: tuple[int, ...],
+    taps: tuple[int, ...],
+) -> SpatialAxis:
     extent = image[layout.image.index(number)]
     length = taps[layout.filter.index(number)]
     if not length:

@@ -16,13 +16,18 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
-from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
+from mdtensor.translate.convolutions.convolution_axes import (
+    AxisPart,
+    SpatialAxis,
+    exact_runs,
+    guarded_runs,
+)
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, const, index_of, select
 from mdtensor.translate.scalar_function import ScalarFunction, product
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 # Products that an element of a copy of the image is in, on average, where the copy is worth it.
 WORTH_COPY = 200
@@ -33,7 +38,7 @@ Term = AffineIndex | int
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ConvolutionOperand:
     """An array of a convolution: its spec, and for each axis an index or a spatial axis' number."""
 
     spec: TensorSpec
@@ -51,15 +56,15 @@ class Convolution:
     is.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SpatialAxis, ...]
     kept: tuple[tuple[str, int], ...]
     summed: tuple[tuple[str, int], ...]
-    image: Operand
-    filter: Operand
-    result: Operand
+    image: ConvolutionOperand
+    filter: ConvolutionOperand
+    result: ConvolutionOperand
     accumulated: np.dtype
     finish: ScalarFunction | None = None
-    extras: tuple[Operand, ...] = ()
+    extras: tuple[ConvolutionOperand, ...] = ()
     precision: str | None = None
 
     def whole(self) -> MDHom | None:
@@ -81,7 +86,7 @@ class Convolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ConvolutionParts:
     """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
 
     Their inputs are image, filter and extras. `uncut` is the convolution where windows leave the
@@ -104,7 +109,7 @@ def program_from_convolution(convolution: Convolution) -> Program:
     return replace(blocks.copied or Program.of(*blocks.md_homs), alternatives=blocks.uncut)
 
 
-def md_homs_from_convolution(convolution: Convolution) -> Blocks:
+def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
     """The `md_hom`s of a convolution.
 
     Windows that lie inside the image are one `md_hom` with affine indices, whatever the padding.
@@ -135,15 +140,17 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     md_hom[p0:62, p1:62, r0:3, r1:3](mul, (cc, cc, pw(add), pw(add)))
     """
     if not any(any(axis.margins) for axis in convolution.axes):
-        return Blocks(_md_homs(convolution, _wholes(convolution)))
+        return ConvolutionParts(_md_homs(convolution, _wholes(convolution)))
     padded = _padded(convolution)
     if _products(padded) >= WORTH_COPY * max(1, padded.image.spec.size):
         copied = on_padded_copy(convolution)
-        return Blocks(tuple([step.md_hom for step in copied.steps[2:]]), convolution, copied)
+        return ConvolutionParts(
+            tuple([step.md_hom for step in copied.steps[2:]]), convolution, copied
+        )
     guarded = _guarded(convolution)
     exact = _exact(convolution, WORTH_BLOCKS * len(guarded))
     blocks = guarded if exact is None else exact
-    return Blocks(_md_homs(convolution, blocks), convolution)
+    return ConvolutionParts(_md_homs(convolution, blocks), convolution)
 
 
 def on_padded_copy(convolution: Convolution) -> Program:
@@ -166,9 +173,9 @@ def on_padded_copy(convolution: Convolution) -> Program:
     return builder.program([result])
 
 
-Block = tuple[Run, ...]
+Block = tuple[AxisPart, ...]
 # The coefficients of a run's dims in the index of an operand, and the offset.
-Numbers = Callable[[Run], tuple[int, ...]]
+Numbers = Callable[[AxisPart], tuple[int, ...]]
 
 
 def _wholes(convolution: Convolution) -> list[Block]:
@@ -241,7 +248,7 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
     adds = Pointwise(named("add", [accumulated]))
     types = (image.spec.dtype, taps.spec.dtype)
     scalar = product(types, accumulated, convolution.precision)
-    accesses: tuple[Access, ...]
+    accesses: tuple[BufferAccess, ...]
     if all(run.taps for run in block):
         accesses = (_image_access(image, block), _access(1, taps, block, lambda run: run.filter))
         inside = [
@@ -256,18 +263,18 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
         scalar = ScalarFunction((), (const(0, accumulated),), "zero")
     extras = enumerate(convolution.extras, start=2)
 
-    def result(buffer: int, operand: Operand) -> Access:
+    def result(buffer: int, operand: ConvolutionOperand) -> BufferAccess:
         return _access(buffer, operand, block, lambda run: run.result)
 
     return MDHom(
         (*_dims(convolution.kept, CC), *_position_dims(block), *summed),
         scalar,
         (
-            Buffer("image", image.spec),
-            Buffer("filter", taps.spec),
-            *(Buffer(f"extra{n}", extra.spec) for n, extra in enumerate(convolution.extras)),
+            BufferSpec("image", image.spec),
+            BufferSpec("filter", taps.spec),
+            *(BufferSpec(f"extra{n}", extra.spec) for n, extra in enumerate(convolution.extras)),
         ),
-        (Buffer("out", convolution.result.spec),),
+        (BufferSpec("out", convolution.result.spec),),
         accesses,
         (result(0, convolution.result),),
         convolution.finish
@@ -279,7 +286,7 @@ def _dims(named_extents: tuple[tuple[str, int], ...], combine: Combine) -> Itera
     return (Dim(name, extent, combine) for name, extent in named_extents)
 
 
-def _names(axis: int, run: Run) -> tuple[str, ...]:
+def _names(axis: int, run: AxisPart) -> tuple[str, ...]:
     """Names of a run's dims: p0_0, …, p0 for positions and r0 for taps."""
     counts = range(len(run.extents) - 2)
     return (*(f"p{axis}_{n}" for n in counts), f"p{axis}", f"r{axis}")
@@ -295,22 +302,24 @@ def _tap_dims(block: Block, adds: Combine) -> Iterator[Dim]:
     return (Dim(f"r{axis}", run.taps, adds) for axis, run in enumerate(block))
 
 
-def _access(buffer: int, operand: Operand, block: Block, numbers: Numbers) -> Access:
+def _access(
+    buffer: int, operand: ConvolutionOperand, block: Block, numbers: Numbers
+) -> BufferAccess:
     """An access whose spatial indices have such coefficients and offsets, all affine."""
     index = (
         term if isinstance(term, AffineIndex) else _affine(term, block[term], numbers)
         for term in operand.index
     )
-    return Access(buffer, tuple(index))
+    return BufferAccess(buffer, tuple(index))
 
 
-def _affine(axis: int, run: Run, numbers: Numbers) -> AffineIndex:
+def _affine(axis: int, run: AxisPart, numbers: Numbers) -> AffineIndex:
     *coefficients, offset = numbers(run)
     pairs = zip(_names(axis, run), coefficients, strict=True)
     return AffineIndex(tuple(pair for pair in pairs if pair[1]), offset)
 
 
-def _image_access(image: Operand, block: Block) -> Access:
+def _image_access(image: ConvolutionOperand, block: Block) -> BufferAccess:
     index: list[AffineIndex | ComputedIndex] = []
     for term in image.index:
         if isinstance(term, AffineIndex):
@@ -319,10 +328,10 @@ def _image_access(image: Operand, block: Block) -> Access:
             index.append(ComputedIndex(_index(term, block[term])))
         else:
             index.append(_affine(term, block[term], lambda run: run.image))
-    return Access(0, tuple(index))
+    return BufferAccess(0, tuple(index))
 
 
-def _index(axis: int, run: Run) -> Expr:
+def _index(axis: int, run: AxisPart) -> Expr:
     """The index into the image as an expression."""
     parts = zip(_names(axis, run), run.extents, run.image, strict=False)
     terms = [

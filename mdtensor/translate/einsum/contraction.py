@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import SubscriptError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, Term
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, SubscriptIndex, Subscripts, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _one_for_each(subscripts: Subscripts, number: int) -> str:
 
 def _broadcasting(subscripts: Subscripts, number: int) -> str:
     """A hint: the string with an ellipsis for the axes that have no index."""
-    dots = Index(ELLIPSIS, 0)
+    dots = SubscriptIndex(ELLIPSIS, 0)
     terms = list(subscripts.terms)
     terms[number] = (dots, *terms[number])
     output = subscripts.output
@@ -151,7 +151,9 @@ def _output(subscripts: Subscripts, longest: int, specs: Sequence[TensorSpec]) -
         once = sorted(name for name, uses in letters.items() if uses == 1 and name != ELLIPSIS)
         return (*(f"e{n}" for n in range(longest)), *once)
     if longest and all(index.name != ELLIPSIS for index in subscripts.output):
-        kept = repr(Subscripts("", subscripts.inputs, (Index(ELLIPSIS, 0), *subscripts.output)))
+        kept = repr(
+            Subscripts("", subscripts.inputs, (SubscriptIndex(ELLIPSIS, 0), *subscripts.output))
+        )
         raise SubscriptError(
             f"the output lacks the ellipsis, which stands for {count_of(longest, 'dim', 'dims')}",
             text=subscripts.text,

@@ -16,7 +16,7 @@ from mdtensor.errors import DTypeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
 from mdtensor.translate.einsum.contraction import ellipsis_span, miscounted, note_of, resolve
-from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, SubscriptIndex, Subscripts
 from mdtensor.translate.views import AffineIndex
 
 
@@ -50,7 +50,7 @@ class _Axis:
     number: int
     extent: int
     sum: AffineSum
-    written: Index
+    written: SubscriptIndex
 
     def bounds(self, extents: Mapping[str, int]) -> tuple[int, int]:
         """Smallest and largest index; dims of extent 0 count as if they had one element."""
@@ -172,7 +172,7 @@ class _Solver:
         return (note_of(self.specs),) if self.specs else ()
 
     def _axes_of(self, operand: int, spec: TensorSpec, span: int) -> list[_Axis]:
-        walked: list[tuple[AffineSum, Index]] = []
+        walked: list[tuple[AffineSum, SubscriptIndex]] = []
         for index in self.subscripts.terms[operand]:
             if index.name == ELLIPSIS:
                 walked += [(AffineSum(((name, 1),)), index) for name in self._broadcast(span)]

@@ -17,7 +17,7 @@ from mdtensor.translate.einsum.views_from_index_space import views_from_index_sp
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction, factor
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def md_hom_from_einsum(
@@ -112,7 +112,7 @@ def md_hom_from_contraction(
 def _sum_of_products(
     dims: Contraction | IndexSpace,
     specs: Sequence[TensorSpec],
-    view: Sequence[Access],
+    view: Sequence[BufferAccess],
     factors: Sequence[int],
     result: np.dtype,
     *,
@@ -130,7 +130,7 @@ def _sum_of_products(
         _dims(extents, output, accumulated),
         _product(read, tuple(factors), result, accumulated, precision),
         buffers(specs),
-        (Buffer("out", out),),
+        (BufferSpec("out", out),),
         tuple(view),
         (_access(0, output, out, extents),),
     )
@@ -148,11 +148,11 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     return computed_dtype(dtype)
 
 
-def buffers(specs: Sequence[TensorSpec]) -> tuple[Buffer, ...]:
+def buffers(specs: Sequence[TensorSpec]) -> tuple[BufferSpec, ...]:
     """The operands as buffers with the names A, B, C and so on."""
     letters = string.ascii_uppercase
     names = (letters[n] if n < len(letters) else f"A{n}" for n in range(len(specs)))
-    return tuple(Buffer(name, spec) for name, spec in zip(names, specs, strict=True))
+    return tuple(BufferSpec(name, spec) for name, spec in zip(names, specs, strict=True))
 
 
 def _dims(
@@ -167,9 +167,9 @@ def _dims(
 
 def _access(
     buffer: int, names: Sequence[str], spec: TensorSpec, extents: Mapping[str, int]
-) -> Access:
+) -> BufferAccess:
     """Axes of extent 1 are read at 0 throughout, so that they broadcast."""
-    return Access(
+    return BufferAccess(
         buffer,
         tuple(
             _walked(name) if extent == extents[name] else AffineIndex()

@@ -27,7 +27,7 @@ _KEPT = 10_000  # characters of a string whose parts are kept
 _MOST_OF_TERM = 1 << 14  # characters of a term
 
 
-class Index(NamedTuple):
+class SubscriptIndex(NamedTuple):
     """An index of a term as it is written: a letter, an ellipsis or a sum, and its column."""
 
     name: str
@@ -39,7 +39,7 @@ class Index(NamedTuple):
         return parse_sum(self.name, self.name, 0)
 
 
-Term = tuple[Index, ...]
+Term = tuple[SubscriptIndex, ...]
 # From a string and the columns of a term in it to its indices.
 _Indices = Callable[[str, int, int], Term]
 
@@ -121,7 +121,7 @@ def with_output(text: str) -> str:
     names = sorted(name for name, count in uses.items() if count == 1 and name != ELLIPSIS)
     if ELLIPSIS in uses:
         names.insert(0, ELLIPSIS)
-    output = tuple(Index(name, 0) for name in names)
+    output = tuple(SubscriptIndex(name, 0) for name in names)
     return repr(Subscripts(text, subscripts.inputs, output, subscripts.finish))
 
 
@@ -177,7 +177,9 @@ def _term(text: str, start: int, end: int, read: _Indices) -> Term:
 
 
 def _sums(text: str, start: int, end: int) -> Term:
-    words = [Index(m.group(), start + m.start()) for m in re.finditer("[^ ]+", text[start:end])]
+    words = [
+        SubscriptIndex(m.group(), start + m.start()) for m in re.finditer("[^ ]+", text[start:end])
+    ]
     for word in words:
         if word.name != ELLIPSIS:
             parse_sum(word.name, text, word.column)
@@ -187,8 +189,8 @@ def _sums(text: str, start: int, end: int) -> Term:
 def _letters(text: str, start: int, end: int) -> Term:
     term = text[start:end]
     if term.isascii() and term.isalpha():
-        return tuple(map(Index, term, range(start, end)))
-    indices: list[Index] = []
+        return tuple(map(SubscriptIndex, term, range(start, end)))
+    indices: list[SubscriptIndex] = []
     column = start
     while column < end:
         character = text[column]
@@ -200,11 +202,11 @@ def _letters(text: str, start: int, end: int) -> Term:
                     carets=(column,),
                     hint="write '...' for the dims that broadcast",
                 )
-            indices.append(Index(ELLIPSIS, column))
+            indices.append(SubscriptIndex(ELLIPSIS, column))
             column += 3
             continue
         if character in LETTERS:
-            indices.append(Index(character, column))
+            indices.append(SubscriptIndex(character, column))
         elif character != " ":
             raise SubscriptError(
                 f"{character!r} is no index",

@@ -8,10 +8,12 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
 from mdtensor.translate.einsum.index_space import IndexSpace
 from mdtensor.translate.scalar import I64, Expr, cast, const, index_of, param
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
-def views_from_index_space(space: IndexSpace, specs: Sequence[TensorSpec]) -> tuple[Access, ...]:
+def views_from_index_space(
+    space: IndexSpace, specs: Sequence[TensorSpec]
+) -> tuple[BufferAccess, ...]:
     """One access per operand; those whose elements are indices stand before those they lead into.
 
     >>> from mdtensor.translate.einsum.index_space import index_space
@@ -23,14 +25,14 @@ def views_from_index_space(space: IndexSpace, specs: Sequence[TensorSpec]) -> tu
     """
     positions = {number: position for position, number in enumerate(space.order)}
     return tuple(
-        Access(number, tuple(_index(axis, specs, positions) for axis in space.inputs[number]))
+        BufferAccess(number, tuple(_index(axis, specs, positions) for axis in space.inputs[number]))
         for number in positions
     )
 
 
-def affine_access(buffer: int, axes: Sequence[AffineSum]) -> Access:
+def affine_access(buffer: int, axes: Sequence[AffineSum]) -> BufferAccess:
     """The access of sums without elements."""
-    return Access(buffer, tuple(AffineIndex(axis.dims, axis.offset) for axis in axes))
+    return BufferAccess(buffer, tuple(AffineIndex(axis.dims, axis.offset) for axis in axes))
 
 
 def _index(

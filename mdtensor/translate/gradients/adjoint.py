@@ -19,14 +19,14 @@ from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Concat, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.gradients.adjoint_scan import adjoint_scan
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.transposed_access import Term, solved_axes, transposed
+from mdtensor.translate.gradients.transposed_access import AccumulatedTerm, solved_axes, transposed
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
 from mdtensor.translate.trees import all_rewritten, params_in
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess
 
 # The operations of two operands whose result is one of them, by what tells that it is the first.
 _CHOICES = {"max": "gt", "fmax": "gt", "min": "lt", "fmin": "lt"}
@@ -121,7 +121,7 @@ def _scanned(builder: ProgramBuilder, left: Step, dim: Dim) -> tuple[Step, Step]
         md_hom,
         dims=tuple(d for d in md_hom.dims if d.name != dim.name),
         inputs=buffers,
-        inp_view=tuple(Access(n, index) for n in range(len(results))),
+        inp_view=tuple(BufferAccess(n, index) for n in range(len(results))),
     )
     return Step(first, left.operands, results), Step(rest, results, left.results)
 
@@ -137,7 +137,7 @@ class Margins:
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def within(self, access: Access, extents: Mapping[str, int]) -> Access | None:
+    def within(self, access: BufferAccess, extents: Mapping[str, int]) -> BufferAccess | None:
         """An access to the slot as one to its source; None if that is not enough.
 
         Indices outside of the source are none of its elements, where the access is solved for them.
@@ -148,7 +148,7 @@ class Margins:
             for axis, offset in pairs
             if isinstance(axis, AffineIndex)
         ]
-        moved = Access(access.buffer, tuple(index))
+        moved = BufferAccess(access.buffer, tuple(index))
         if len(index) < len(access.index):
             return None
         solved = solved_axes(moved, extents)
@@ -230,7 +230,7 @@ def adjoint(
     return _of_choice(builder, part, given)
 
 
-def _reads(part: Step) -> list[tuple[int, Access]]:
+def _reads(part: Step) -> list[tuple[int, BufferAccess]]:
     return [(part.operands[access.buffer], access) for access in part.md_hom.inp_view]
 
 
@@ -259,7 +259,7 @@ def _of_sum(
         if slot in wanted and kind_of(builder.specs[slot].dtype) == "f"
     ]
     found = cotangents_of(md_hom.scalar.results, cotangents, positions)
-    alike: dict[tuple[int, Access], Expr] = {}
+    alike: dict[tuple[int, BufferAccess], Expr] = {}
     for position, value in found.items():
         key = reads[position]
         alike[key] = alike[key] + value if key in alike else value
@@ -270,7 +270,7 @@ def _of_sum(
         copied = copies.get(slot)
         within = copied and copied.within(access, md_hom.extents)
         source, at = (copied.source, within) if copied and within else (slot, access)
-        term = Term(md_hom.extents, value, tuple(reads), linear)
+        term = AccumulatedTerm(md_hom.extents, value, tuple(reads), linear)
         pairs.append((source, transposed(builder, term, at, builder.specs[source])))
     return pairs
 
@@ -279,7 +279,7 @@ def _by_results(
     builder: ProgramBuilder,
     part: Step,
     values: Sequence[Expr],
-    reads: list[tuple[int, Access]],
+    reads: list[tuple[int, BufferAccess]],
     known: Collection[int],
 ) -> Sequence[Expr]:
     """Derivatives by the results of a part, as that of `tanh` is, where nothing else is computed.
@@ -293,7 +293,7 @@ def _by_results(
 
     if not computed(values):
         return values
-    more, names = list[tuple[int, Access]](), dict[Expr, Expr]()
+    more, names = list[tuple[int, BufferAccess]](), dict[Expr, Expr]()
     for access, result in zip(md_hom.out_view, md_hom.scalar.results, strict=True):
         slot = part.results[access.buffer]
         if slot not in known or builder.specs[slot].dtype != result.dtype:
@@ -330,7 +330,7 @@ def _of_choice(
     if op.name == "logaddexp":
         value = cotangent * select(equal(element, whole), 1, apply("exp", element - whole))
         reads[1] = (source, at)
-    term = Term(md_hom.extents, value, tuple(reads), (0,))
+    term = AccumulatedTerm(md_hom.extents, value, tuple(reads), (0,))
     return [(source, transposed(builder, term, at, builder.specs[source]))]
 
 
@@ -338,14 +338,14 @@ def _share_of(
     builder: ProgramBuilder,
     part: Step,
     op: Operator,
-    element: tuple[int, Access],
-    whole: tuple[int, Access],
-) -> tuple[int, Access]:
+    element: tuple[int, BufferAccess],
+    whole: tuple[int, BufferAccess],
+) -> tuple[int, BufferAccess]:
     """How many elements equal the extremum that they are combined to."""
     md_hom, dtype = part.md_hom, op.dtypes[0]
     kept = [dim for dim in md_hom.dims if isinstance(dim.combine, Concat)]
     count = builder.new(TensorSpec.of(tuple(dim.extent for dim in kept), dtype))
-    place = count, Access.at(0, [dim.name for dim in kept])
+    place = count, BufferAccess.at(0, [dim.name for dim in kept])
     if op.name == "logaddexp":
         return place
     add = Pointwise(named("add", [dtype]))

@@ -16,16 +16,16 @@ from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec, kind_of
 from mdtensor.translate.combine import CC, Operator, PrefixSum, named
 from mdtensor.translate.gradients.partial_derivatives import cotangents_of
-from mdtensor.translate.gradients.transposed_access import Term, transposed
+from mdtensor.translate.gradients.transposed_access import AccumulatedTerm, transposed
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.rewrites.scans import reversed_along
 from mdtensor.translate.scalar import Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
-Read = tuple[int, Access]
+Read = tuple[int, BufferAccess]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class _Scan:
         return {dim.name: dim.extent for dim in self.dims}
 
     @property
-    def everywhere(self) -> Access:
+    def everywhere(self) -> BufferAccess:
         """The element of an array with an axis for each dim."""
-        return Access.at(0, self.extents)
+        return BufferAccess.at(0, self.extents)
 
     def moved(self, read: Read, by: int) -> Read:
         """What is read a step further along the dim, or at its end."""
@@ -67,7 +67,7 @@ class _Scan:
                 at = near if name == self.dim.name else index_of(name)
                 place = place + at * coefficient
             axes.append(ComputedIndex(place))
-        return slot, Access(access.buffer, tuple(axes))
+        return slot, BufferAccess(access.buffer, tuple(axes))
 
     def derivatives(self, first: int) -> dict[tuple[int, int], Expr]:
         """Derivatives of result k by parameter first + n, by (n, k)."""
@@ -110,15 +110,15 @@ def adjoint_scan(
     ]
 
 
-def _of_sums(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
+def _of_sums(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
     """The adjoint of a cumulative sum: a cumulative sum from the end."""
-    terms: dict[int, Term] = {}
+    terms: dict[int, AccumulatedTerm] = {}
     for n, read in scan.cotangents.items():
         dtype = builder.specs[read[0]].dtype
         add = named("add", [dtype])
         total = builder.new(_spec(scan, dtype))
         _reversed(builder, scan, add, [read], [total])
-        terms[n] = Term(scan.extents, param(0, dtype), ((total, scan.everywhere),), (0,))
+        terms[n] = AccumulatedTerm(scan.extents, param(0, dtype), ((total, scan.everywhere),), (0,))
     return terms
 
 
@@ -140,7 +140,7 @@ def _reversed(
     builder.steps.append(replace(last, md_hom=reverse))
 
 
-def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
+def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
     """The adjoint of any other scan: a scan of affine functions, then derivatives by elements."""
     totals = _cotangents_of_all(builder, scan)
     width = len(scan.op.dtypes)
@@ -148,7 +148,7 @@ def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
     reads = (*before, *scan.elements, *((slot, scan.everywhere) for slot in totals))
     derivatives = scan.derivatives(width)
     is_first = apply("eq", index_of(scan.dim.name), 0)
-    terms: dict[int, Term] = {}
+    terms: dict[int, AccumulatedTerm] = {}
     linear = tuple(range(2 * width, len(reads)))
     for position, n in enumerate(scan.real):
         dtype = scan.op.dtypes[n]
@@ -159,7 +159,7 @@ def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, Term]:
                 total = param(2 * width + other, scan.op.dtypes[k])
                 value = value + derivatives[n, k] * total
         value = select(is_first, alone, cast(value, dtype))
-        terms[n] = Term(scan.extents, value, reads, linear)
+        terms[n] = AccumulatedTerm(scan.extents, value, reads, linear)
     return terms
 
 

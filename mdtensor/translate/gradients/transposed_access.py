@@ -22,13 +22,13 @@ from mdtensor.translate.program_builder import ProgramBuilder, dims_of, everywhe
 from mdtensor.translate.scalar import Expr, apply, cast, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, params_in, rewritten, substitute
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 F32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AccumulatedTerm:
     """What is added up: an expression of elements of slots, at every point of some extents.
 
     It is linear in each of the elements whose positions are `linear`: 0 where they are.
@@ -36,7 +36,7 @@ class Term:
 
     extents: Mapping[str, int]
     value: Expr
-    reads: tuple[tuple[int, Access], ...]
+    reads: tuple[tuple[int, BufferAccess], ...]
     linear: tuple[int, ...]
 
     @property
@@ -49,7 +49,9 @@ class Term:
         return tuple(sorted(found))
 
 
-def transposed(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
+def transposed(
+    builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
+) -> int:
     """A slot of a spec with the sums of a term over all points that an access maps to an element.
 
     Shapes are those of the spec, and so is the type; float16 is added up in float32.
@@ -68,28 +70,28 @@ def transposed(builder: ProgramBuilder, term: Term, access: Access, spec: Tensor
     return _gathered(builder, term, access, spec, pivots)
 
 
-def _pruned(term: Term) -> Term:
+def _pruned(term: AccumulatedTerm) -> AccumulatedTerm:
     """The term without elements that it does not take."""
     used = term.used
     if len(used) == len(term.reads):
         return term
     places = {old: param(new, _type_of(term, old)) for new, old in enumerate(used)}
 
-    def moved(access: Access) -> Access:
+    def moved(access: BufferAccess) -> BufferAccess:
         axes = [
             ComputedIndex(substitute(axis.expr, places))
             if isinstance(axis, ComputedIndex)
             else axis
             for axis in access.index
         ]
-        return Access(access.buffer, tuple(axes))
+        return BufferAccess(access.buffer, tuple(axes))
 
     reads = tuple((term.reads[n][0], moved(term.reads[n][1])) for n in used)
     linear = tuple(new for new, old in enumerate(used) if old in term.linear)
-    return Term(term.extents, substitute(term.value, places), reads, linear)
+    return AccumulatedTerm(term.extents, substitute(term.value, places), reads, linear)
 
 
-def _type_of(term: Term, position: int) -> np.dtype:
+def _type_of(term: AccumulatedTerm, position: int) -> np.dtype:
     for expr in (term.value, *_computed(term)):
         for node in _params(expr):
             if node.number == position:
@@ -97,7 +99,7 @@ def _type_of(term: Term, position: int) -> np.dtype:
     raise AssertionError(position)
 
 
-def _computed(term: Term) -> list[Expr]:
+def _computed(term: AccumulatedTerm) -> list[Expr]:
     return [
         axis.expr
         for _, access in term.reads
@@ -118,7 +120,7 @@ def _params(expr: Expr) -> list[Expr]:
     return found
 
 
-def _longer(access: Access, extents: Mapping[str, int]) -> list[list[tuple[str, int]]]:
+def _longer(access: BufferAccess, extents: Mapping[str, int]) -> list[list[tuple[str, int]]]:
     """The dims of each axis and their coefficients, without those that have one index."""
     return [
         [(dim, c) for dim, c in axis.coefficients if c and extents[dim] > 1]
@@ -127,7 +129,7 @@ def _longer(access: Access, extents: Mapping[str, int]) -> list[list[tuple[str, 
     ]
 
 
-def _is_distinct(access: Access, extents: Mapping[str, int]) -> bool:
+def _is_distinct(access: BufferAccess, extents: Mapping[str, int]) -> bool:
     """Whether no two points that differ in the dims of the access have the same index.
 
     As in 4i+r, where r is less than 4: the steps of each dim are longer than all shorter ones
@@ -142,14 +144,16 @@ def _is_distinct(access: Access, extents: Mapping[str, int]) -> bool:
     return True
 
 
-def solved_axes(access: Access, extents: Mapping[str, int]) -> Collection[int]:
+def solved_axes(access: BufferAccess, extents: Mapping[str, int]) -> Collection[int]:
     """The axes for whose dims `transposed` solves: of such, a spec may have some indices alone."""
     if not access.is_affine or _is_distinct(access, extents):
         return ()
     return _pivots(access, extents) or ()
 
 
-def _function(builder: ProgramBuilder, term: Term, value: Expr, name: str) -> ScalarFunction:
+def _function(
+    builder: ProgramBuilder, term: AccumulatedTerm, value: Expr, name: str
+) -> ScalarFunction:
     types = tuple(builder.specs[slot].dtype for slot, _ in term.reads)
     return ScalarFunction(types, (value,), name)
 
@@ -158,7 +162,9 @@ def _sums(dtype: np.dtype) -> np.dtype:
     return F32 if dtype.itemsize < F32.itemsize else dtype
 
 
-def _written(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
+def _written(
+    builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
+) -> int:
     """The sums, written where the term's access reads."""
     kept = {name for axis in _longer(access, term.extents) for name, _ in axis}
     computed = _sums(spec.dtype)
@@ -175,7 +181,7 @@ def _written(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSp
 
 
 def _room(
-    builder: ProgramBuilder, access: Access, extents: Mapping[str, int], spec: TensorSpec
+    builder: ProgramBuilder, access: BufferAccess, extents: Mapping[str, int], spec: TensorSpec
 ) -> int:
     """A slot to which an access writes; zeros where it leaves elements out."""
     names: list[str] = []
@@ -191,7 +197,7 @@ def _room(
     return builder.new(TensorSpec.of(spec.shape, spec.dtype))
 
 
-def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
+def _pivots(access: BufferAccess, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
     """For each axis with several dims, the longest that no other axis has, and its coefficient."""
     axes = _longer(access, extents)
     found: dict[int, tuple[str, int]] = {}
@@ -207,21 +213,23 @@ def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, 
     return found
 
 
-def _materialised(builder: ProgramBuilder, term: Term, dtype: np.dtype) -> Term:
+def _materialised(
+    builder: ProgramBuilder, term: AccumulatedTerm, dtype: np.dtype
+) -> AccumulatedTerm:
     """The term as the elements of a slot that has an axis for each dim."""
     value = cast(term.value, _sums(dtype))
     extents = dict(term.extents)
     slot = builder.new(TensorSpec.of(tuple(extents.values()), value.dtype))
-    at = Access.at(0, extents)
+    at = BufferAccess.at(0, extents)
     dims = [Dim(name, extent, CC) for name, extent in extents.items()]
     builder.apply(dims, _function(builder, term, value, "term"), term.reads, [(slot, at)])
-    return Term(extents, param(0, value.dtype), ((slot, at),), (0,))
+    return AccumulatedTerm(extents, param(0, value.dtype), ((slot, at),), (0,))
 
 
 def _gathered(
     builder: ProgramBuilder,
-    term: Term,
-    access: Access,
+    term: AccumulatedTerm,
+    access: BufferAccess,
     spec: TensorSpec,
     pivots: dict[int, tuple[str, int]],
 ) -> int:
@@ -255,7 +263,10 @@ def _gathered(
         for n, (slot, read) in enumerate(term.reads)
     )
     return _written(
-        builder, Term(extents, term.value, reads, term.linear), Access(0, tuple(index)), spec
+        builder,
+        AccumulatedTerm(extents, term.value, reads, term.linear),
+        BufferAccess(0, tuple(index)),
+        spec,
     )
 
 
@@ -269,11 +280,11 @@ def _fresh(name: str, taken: Collection[str]) -> str:
 def _spread(
     builder: ProgramBuilder,
     slot: int,
-    read: Access,
+    read: BufferAccess,
     solved: Mapping[str, AffineIndex],
     steps: Mapping[str, int],
     extents: Mapping[str, int],
-) -> tuple[int, Access]:
+) -> tuple[int, BufferAccess]:
     """A copy of what an access reads, with an axis for each dim and zeros around and between."""
     shape: list[int] = []
     written: list[AffineIndex] = []
@@ -293,11 +304,13 @@ def _spread(
     copy = builder.zeros(TensorSpec.of(tuple(shape), dtype))
     dims = [Dim(dim, extents[dim], CC) for dim in read.dims]
     function = ScalarFunction((dtype,), (param(0, dtype),), "spread")
-    builder.apply(dims, function, [(slot, read)], [(copy, Access(0, tuple(written)))])
-    return copy, Access(0, tuple(index))
+    builder.apply(dims, function, [(slot, read)], [(copy, BufferAccess(0, tuple(written)))])
+    return copy, BufferAccess(0, tuple(index))
 
 
-def _scattered(builder: ProgramBuilder, term: Term, access: Access, spec: TensorSpec) -> int:
+def _scattered(
+    builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
+) -> int:
     """The sums at an index that is computed, as places in a flat array."""
     strides = TensorSpec.of(spec.shape).strides
     flat = functools.reduce(
@@ -316,11 +329,11 @@ def _scattered(builder: ProgramBuilder, term: Term, access: Access, spec: Tensor
     dims += [Dim(name, extent, combine) for name, extent in term.extents.items()]
     line = builder.new(TensorSpec.of((size,), spec.dtype))
     function = _function(builder, term, value, "scatter")
-    builder.apply(dims, function, term.reads, [(line, Access.at(0, [place]))])
+    builder.apply(dims, function, term.reads, [(line, BufferAccess.at(0, [place]))])
     result = builder.new(TensorSpec.of(spec.shape, spec.dtype))
     line_index = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
     copy = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "copy")
-    read, written = (line, Access(0, (line_index,))), (result, everywhere(spec.shape))
+    read, written = (line, BufferAccess(0, (line_index,))), (result, everywhere(spec.shape))
     builder.apply(dims_of(spec.shape), copy, [read], [written])
     return result
 

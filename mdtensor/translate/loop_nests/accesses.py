@@ -12,8 +12,18 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.translate.loop_nests.affine_conditions import affine_conditions
 from mdtensor.translate.loop_nests.data_range_extents import Statement, settle_extents
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
-from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
+from mdtensor.translate.loop_nests.source_loop_nest import (
+    Loops,
+    Nest,
+    SourceLoop,
+    SourceRead,
+    SourceStore,
+)
+from mdtensor.translate.loop_nests.symbolic_buffers import (
+    SymbolicBuffer,
+    SymbolicRecord,
+    SymbolicRow,
+)
 from mdtensor.translate.python.cases import Cases
 from mdtensor.translate.python.functions import conjunction
 from mdtensor.translate.scalar import Expr, as_expr, select
@@ -24,13 +34,13 @@ from mdtensor.translate.views import AffineIndex
 class RangeAt:
     """A loop whose bounds are data, the loops around it, and conditions under which it is there."""
 
-    loop: Loop
+    loop: SourceLoop
     outer: Loops
     guards: tuple[Expr, ...]
     node: ast.AST
 
 
-class Accesses:
+class AccessCollector:
     """Notes accesses, with the loops and conditions around the statement at hand, `node`.
 
     Stores become those of `nest`; where `is_point`, they give the buffers in `outputs` the values
@@ -61,7 +71,7 @@ class Accesses:
         self._last: dict[str, int] = {}  # for each buffer, the number of stores up to its last one
 
     @contextmanager
-    def within(self, loop: Loop) -> Generator[None]:
+    def within(self, loop: SourceLoop) -> Generator[None]:
         """Statements in the body of one more loop."""
         if loop.range is not None:
             guards = tuple([test for test, _ in self._guards])
@@ -86,7 +96,9 @@ class Accesses:
         key = (buffer.name, index, self._last.get(buffer.name, 0), self.loops, conditions)
         if key not in self._seen:
             time = len(self.nest.stores)
-            read = Read(buffer.name, index, buffer.dtype, time, self.loops, conditions, self.node)
+            read = SourceRead(
+                buffer.name, index, buffer.dtype, time, self.loops, conditions, self.node
+            )
             element = self.nest.add(read)
             if buffer.is_weak:
                 element = Expr("param", (), buffer.dtype, element.value, weak=True)
@@ -97,7 +109,7 @@ class Accesses:
         self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Any, where: Any = True
     ) -> None:
         """Notes that a value is stored; where a condition does not hold, the old value stays."""
-        if isinstance(value, SymbolicBuffer | Row | Record | tuple | list):
+        if isinstance(value, SymbolicBuffer | SymbolicRow | SymbolicRecord | tuple | list):
             raise TranslationError(
                 f"a whole array or record is stored in {buffer.name}",
                 hint="loop over the elements and store each",
@@ -113,7 +125,7 @@ class Accesses:
             if isinstance(condition, Expr):
                 node = select(condition, node, self.read(buffer, index))
         conditions = self._conditions()
-        store = Store(buffer.name, index, node, self.loops, conditions, self.node)
+        store = SourceStore(buffer.name, index, node, self.loops, conditions, self.node)
         self.nest.stores.append(store)
         self._last[buffer.name] = len(self.nest.stores)
 

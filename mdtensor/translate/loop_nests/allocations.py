@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.specs import TensorSpec, as_dtype
-from mdtensor.translate.loop_nests.symbolic_buffers import Row, SymbolicBuffer
+from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer, SymbolicRow
 from mdtensor.translate.python.tuples import as_tuple
 
 # What the array is filled with; None for anything.
@@ -42,7 +42,7 @@ def allocated(
     """
     given = list(args)
     first = given[0]
-    is_example = isinstance(first, SymbolicBuffer | Row)
+    is_example = isinstance(first, SymbolicBuffer | SymbolicRow)
     fill = _FILLS[function]
     if fill == "given":
         fill = given.pop(1) if len(given) > 1 else named["fill_value"]

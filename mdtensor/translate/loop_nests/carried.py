@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from mdtensor.errors import ProgramError
-from mdtensor.translate.loop_nests.source_loop_nest import Loop
+from mdtensor.translate.loop_nests.source_loop_nest import SourceLoop
 
 E = TypeVar("E", bound=ProgramError)
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=ProgramError)
 class CarriedError(ProgramError):
     """An iteration of `loop` depends on the one before it, by an array or by a variable."""
 
-    loop: Loop = Loop("", 0)
+    loop: SourceLoop = SourceLoop("", 0)
     is_by_variable: bool = False
 
 
@@ -21,7 +21,7 @@ class LengthyError(ProgramError):
     """Loops that are written out have too many iterations."""
 
 
-def as_carried(error: ProgramError, loop: Loop) -> CarriedError:
+def as_carried(error: ProgramError, loop: SourceLoop) -> CarriedError:
     """The error as one that a loop is the reason of."""
     carried = retyped(CarriedError, error)
     carried.loop = loop

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.translate.loop_nests.accesses import Accesses
+from mdtensor.translate.loop_nests.accesses import AccessCollector
 from mdtensor.translate.loop_nests.carried import CarriedError, as_carried
 from mdtensor.translate.loop_nests.reductions import reduction
-from mdtensor.translate.loop_nests.source_loop_nest import Carried, Loop
+from mdtensor.translate.loop_nests.source_loop_nest import Carried, SourceLoop
 from mdtensor.translate.loop_nests.updates import identity, update_of
 from mdtensor.translate.python.branches import Undecided
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import Expr, apply, as_expr, select
 
 
@@ -27,10 +27,10 @@ class CarriedVariables:
 
     def __init__(
         self,
-        source: Source,
-        loop: Loop,
+        source: FunctionSource,
+        loop: SourceLoop,
         statement: ast.For,
-        accesses: Accesses,
+        accesses: AccessCollector,
         environment: dict[str, Any],
     ) -> None:
         self._source = source
@@ -124,7 +124,7 @@ def assigned(statements: Sequence[ast.stmt]) -> set[str]:
     return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def _last_value(name: str, loop: Loop) -> Undecided:
+def _last_value(name: str, loop: SourceLoop) -> Undecided:
     return Undecided(
         f"{name!r} is what the last iteration of loop {loop.variable!r} left in it",
         "compute it after the loop, or reduce it by +=, *=, min or max",

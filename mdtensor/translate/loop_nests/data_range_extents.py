@@ -15,12 +15,12 @@ from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.source_loop_nest import (
     UNKNOWN,
     Entry,
-    Loop,
     Loops,
     Nest,
-    Read,
     Reduced,
-    Store,
+    SourceLoop,
+    SourceRead,
+    SourceStore,
 )
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.views import AffineIndex
@@ -46,7 +46,7 @@ class Statement:
 
 def settle_extents(
     nest: Nest, shapes: Shapes, results: Sequence[Statement] = ()
-) -> Mapping[str, Loop]:
+) -> Mapping[str, SourceLoop]:
     """Gives loops whose bounds are data their extents, in all of a nest; these loops by name.
 
     `shapes` are those of the buffers. `results` are statements that are no stores of the nest.
@@ -54,9 +54,9 @@ def settle_extents(
     statements = [*results, *_statements(nest)]
     every = {loop.name: loop for each in statements for loop in each.loops}
     every |= {loop.name: loop for entry in nest.entries for loop in _around(entry)}
-    known: dict[str, Loop] = {}
+    known: dict[str, SourceLoop] = {}
 
-    def settled(loop: Loop) -> Loop:
+    def settled(loop: SourceLoop) -> SourceLoop:
         if loop.range is None or loop.name in known:
             return known.get(loop.name, loop)
         extent = _extent(nest, shapes, loop, statements)
@@ -77,7 +77,7 @@ def settle_extents(
     if not known:
         return known
     for position, entry in enumerate(nest.entries):
-        if isinstance(entry, Read):
+        if isinstance(entry, SourceRead):
             nest.entries[position] = replace(entry, loops=moved(entry.loops))
         elif isinstance(entry, Reduced):
             outer = moved(entry.outer)
@@ -87,7 +87,7 @@ def settle_extents(
 
 
 def _around(entry: Entry) -> Loops:
-    return entry.loops if isinstance(entry, Read) else getattr(entry, "outer", ())
+    return entry.loops if isinstance(entry, SourceRead) else getattr(entry, "outer", ())
 
 
 def _statements(nest: Nest) -> Iterator[Statement]:
@@ -98,12 +98,12 @@ def _statements(nest: Nest) -> Iterator[Statement]:
             yield Statement(entry.loops, entry.term, is_nothing=_is_identity(entry))
 
 
-def _held(nest: Nest, store: Store) -> Callable[[Expr], bool]:
+def _held(nest: Nest, store: SourceStore) -> Callable[[Expr], bool]:
     """Whether a value is the element itself that is stored."""
 
     def is_held(value: Expr) -> bool:
         entry = nest.entries[value.number] if value.op == "param" else None
-        return isinstance(entry, Read) and (entry.buffer, entry.index) == (
+        return isinstance(entry, SourceRead) and (entry.buffer, entry.index) == (
             store.buffer,
             store.index,
         )
@@ -120,7 +120,7 @@ def _is_identity(reduced: Reduced) -> Callable[[Expr], bool]:
     return is_identity
 
 
-def _extent(nest: Nest, shapes: Shapes, loop: Loop, statements: Sequence[Statement]) -> int:
+def _extent(nest: Nest, shapes: Shapes, loop: SourceLoop, statements: Sequence[Statement]) -> int:
     """The iterations of a loop that can do something without reading outside of arrays."""
     inside = [each for each in statements if loop in each.loops]
     reach = _Reach(nest, shapes, loop.name)
@@ -131,7 +131,7 @@ def _extent(nest: Nest, shapes: Shapes, loop: Loop, statements: Sequence[Stateme
     return max((sometimes for _, sometimes in reaches), default=UNKNOWN)
 
 
-def _of_statement(reach: _Reach, statement: Statement, loop: Loop) -> tuple[int, int]:
+def _of_statement(reach: _Reach, statement: Statement, loop: SourceLoop) -> tuple[int, int]:
     """Iterations that a statement allows: if it does something in each of them, and where it does.
 
     What it does under a condition only, or in loops inside that may be empty, says nothing of
@@ -200,7 +200,7 @@ class _Reach:
 
     def _of_entry(self, number: int) -> int:
         match self.nest.entries[number]:
-            case Read(buffer=buffer, index=index):
+            case SourceRead(buffer=buffer, index=index):
                 return self.of_element(buffer, index)
             case Reduced(loops=loops, term=term):
                 found = UNKNOWN

@@ -12,7 +12,7 @@ from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.local_functions import LocalFunction, local_function
 
 
@@ -45,7 +45,7 @@ def bind(tracer: Tracer, arguments: Mapping[str, Any]) -> dict[str, SymbolicBuff
     return buffers
 
 
-def is_indexed(source: Source, name: str) -> bool:
+def is_indexed(source: FunctionSource, name: str) -> bool:
     """Whether a function indexes a variable, rather than using it as a number."""
     return any(
         isinstance(node, ast.Subscript)
@@ -55,7 +55,7 @@ def is_indexed(source: Source, name: str) -> bool:
     )
 
 
-def stored(source: Source) -> set[str]:
+def stored(source: FunctionSource) -> set[str]:
     """Names of the variables into whose elements a function stores."""
     found: set[str] = set()
     for node in ast.walk(source.node):

@@ -8,7 +8,7 @@ from typing import Any
 from mdtensor.errors import TranslationError
 from mdtensor.translate.loop_nests.affine_conditions import difference
 from mdtensor.translate.loop_nests.affine_from_expr import added, affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, DataRange, Loop, Loops
+from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, DataRange, Loops, SourceLoop
 from mdtensor.translate.scalar import I64, Expr, as_expr, cast
 from mdtensor.translate.views import AffineIndex
 
@@ -17,7 +17,7 @@ _ONE = AffineIndex((), 1)
 
 def loop_from_range(
     bounds: Sequence[Any], dim: str, outer: Loops, variable: str, line: int
-) -> tuple[Loop, Expr]:
+) -> tuple[SourceLoop, Expr]:
     """The loop that is the dim `dim`, and its variable as a function of the iteration's number.
 
     Bounds are numbers, or affine in the dims of the loops around, `outer`; such a loop has
@@ -36,7 +36,7 @@ def loop_from_range(
         return _loop_from_data(start, stop, step, dim, variable, line), count
     if not first.coefficients and not last.coefficients:
         extent = len(range(first.offset, last.offset, step))
-        return Loop(dim, extent, (), variable, line), _counted(count, step, first.offset)
+        return SourceLoop(dim, extent, (), variable, line), _counted(count, step, first.offset)
     if abs(step) != 1:
         raise TranslationError(
             "bounds that depend on other loops need a step of 1 or -1",
@@ -51,7 +51,7 @@ def loop_from_range(
     value = AffineIndex(((dim, step),), begin)
     inside = (difference(value, low), difference(high, value, -1))
     conditions = tuple(c for c in inside if len(c.coefficients) > 1)
-    return Loop(dim, extent, conditions, variable, line), _counted(count, step, begin)
+    return SourceLoop(dim, extent, conditions, variable, line), _counted(count, step, begin)
 
 
 def _three(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
@@ -79,7 +79,9 @@ _HINT = (
 )
 
 
-def _loop_from_data(start: Any, stop: Any, step: int, dim: str, variable: str, line: int) -> Loop:
+def _loop_from_data(
+    start: Any, stop: Any, step: int, dim: str, variable: str, line: int
+) -> SourceLoop:
     """The loop over the indices of a dim between bounds that arrays tell."""
     if step != 1:
         raise TranslationError(
@@ -87,7 +89,7 @@ def _loop_from_data(start: Any, stop: Any, step: int, dim: str, variable: str, l
             hint="count the iterations from 0 and compute the index from the count",
         )
     begin, end = (cast(as_expr(bound), I64) for bound in (start, stop))
-    return Loop(dim, UNKNOWN, (), variable, line, DataRange(begin, end))
+    return SourceLoop(dim, UNKNOWN, (), variable, line, DataRange(begin, end))
 
 
 def _counted(count: Expr, step: int, start: int) -> Expr:

@@ -10,16 +10,20 @@ from typing import Any, cast
 
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.loop_nests.accesses import Accesses
+from mdtensor.translate.loop_nests.accesses import AccessCollector
 from mdtensor.translate.loop_nests.allocations import allocated, is_allocation
 from mdtensor.translate.loop_nests.carried import LengthyError, retyped
 from mdtensor.translate.loop_nests.carried_variables import CarriedVariables, assigned
 from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
 from mdtensor.translate.loop_nests.loop_pieces import pieces_of
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest
-from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, SourceLoop
+from mdtensor.translate.loop_nests.symbolic_buffers import (
+    SymbolicBuffer,
+    SymbolicRecord,
+    SymbolicRow,
+)
 from mdtensor.translate.python.branches import Undecided, merge
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.functions import negation
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.scalar import Expr
@@ -47,12 +51,12 @@ class Tracer:
     `depth` is the number of nested loops that become dims; with None all do, and what they carry
     from iteration to iteration must be reductions. `unrolled` are the lines of loops that are
     written out all the same, `cut` those of loops that run in pieces (`loop_pieces`). They
-    may store so many times as `stores` says. `outputs` and `sealed`: see `Accesses`.
+    may store so many times as `stores` says. `outputs` and `sealed`: see `AccessCollector`.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: FunctionSource,
         namespace: Mapping[str, Any],
         *,
         depth: int | None = None,
@@ -63,7 +67,7 @@ class Tracer:
         sealed: Collection[str] = (),
     ) -> None:
         self.source = source
-        self.accesses = Accesses(
+        self.accesses = AccessCollector(
             source.node, is_point=depth is not None, outputs=outputs, sealed=sealed
         )
         self.returned: Any = None
@@ -192,7 +196,7 @@ class Tracer:
     def _value(self, expression: ast.expr) -> Any:
         return self._interpreter.evaluate(expression, self._environment)
 
-    def _within(self, loop: Loop, body: Sequence[ast.stmt]) -> None:
+    def _within(self, loop: SourceLoop, body: Sequence[ast.stmt]) -> None:
         with self.accesses.within(loop):
             self._run(body)
 
@@ -211,9 +215,11 @@ class Tracer:
         with self._located(call):
             bounds = [self._value(arg) for arg in call.args]
             # range(A) counts the rows of A, as Listing 13 of 003 has it.
-            return tuple(len(b) if isinstance(b, SymbolicBuffer | Row) else b for b in bounds)
+            return tuple(
+                len(b) if isinstance(b, SymbolicBuffer | SymbolicRow) else b for b in bounds
+            )
 
-    def _enter(self, statement: ast.For, name: str, bounds: Sequence[Any]) -> Loop:
+    def _enter(self, statement: ast.For, name: str, bounds: Sequence[Any]) -> SourceLoop:
         """The loop of a statement, whose variable has its value from now on."""
         dim, outer = self._dim(name), self.accesses.loops
         with self._located(statement.iter):
@@ -234,9 +240,11 @@ class Tracer:
         values = (
             self._value(statement.iter) if bounds is None else self._known_range(statement, bounds)
         )
-        if isinstance(values, Record) or (isinstance(values, Row) and values.is_sub_array):
+        if isinstance(values, SymbolicRecord) or (
+            isinstance(values, SymbolicRow) and values.is_sub_array
+        ):
             values = list(values)
-        if isinstance(values, SymbolicBuffer | Row):
+        if isinstance(values, SymbolicBuffer | SymbolicRow):
             raise self.source.error(
                 statement.iter,
                 "a loop goes over the elements of an array",

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from mdtensor.specs import computed_dtype, kind_of
 from mdtensor.translate.loop_nests.affine_conditions import conjuncts
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import (
+    Loops,
+    Nest,
+    Reduced,
+    SourceLoop,
+    SourceRead,
+)
 from mdtensor.translate.loop_nests.updates import operator
 from mdtensor.translate.python.functions import conjunction
 from mdtensor.translate.scalar import Expr, apply, cast
@@ -42,7 +48,7 @@ def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
     return _product(fixed), _product(varying)
 
 
-def _counted(nest: Nest, op: str, term: Expr, loop: Loop) -> Expr | None:
+def _counted(nest: Nest, op: str, term: Expr, loop: SourceLoop) -> Expr | None:
     """What all iterations of a loop combine to whose term is the same in each; None of others.
 
     The bounds of such a loop are data, so its iterations can be counted.
@@ -108,7 +114,7 @@ def _is_fixed(nest: Nest, factor: Expr) -> bool:
     if factor.op != "param":
         return factor.op == "const"
     entry = nest.entries[factor.number]
-    return isinstance(entry, Read) and not entry.index
+    return isinstance(entry, SourceRead) and not entry.index
 
 
 def _reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:

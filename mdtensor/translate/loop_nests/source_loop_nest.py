@@ -42,7 +42,7 @@ class DataRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class SourceLoop:
     """One `for`: `name` is the dim that its iterations are, numbered from 0.
 
     Iterations for which one of `conditions` is below zero do not exist: the bounds of a triangular
@@ -68,11 +68,11 @@ class Loop:
         return f"{self.name}:{self.extent}"
 
 
-Loops = tuple[Loop, ...]
+Loops = tuple[SourceLoop, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SourceRead:
     """An element of a buffer, as it is after the first `time` stores of the text.
 
     `conditions` are those under which it is read, as far as they are affine, at least 0 each.
@@ -107,16 +107,16 @@ class Carried:
     """A local variable at the beginning of an iteration of `loop`."""
 
     name: str
-    loop: Loop
+    loop: SourceLoop
     dtype: np.dtype
 
 
-Entry = Read | Reduced | Carried
+Entry = SourceRead | Reduced | Carried
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """`buffer[index] = value` inside of `loops`, where `conditions` hold (see `Read`)."""
+class SourceStore:
+    """`buffer[index] = value` inside of `loops`, where `conditions` hold (see `SourceRead`)."""
 
     buffer: str
     index: tuple[Expr, ...]
@@ -131,12 +131,12 @@ class Nest:
     """The table and the stores of a function's loop nests; a store's time is its position."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
-    stores: list[Store] = field(default_factory=list[Store])
+    stores: list[SourceStore] = field(default_factory=list[SourceStore])
 
-    def reads_of(self, *values: Expr) -> dict[int, Read]:
+    def reads_of(self, *values: Expr) -> dict[int, SourceRead]:
         """All reads that values depend on, also through indices and reductions, by position."""
         entries = ((n, self.entries[n]) for n in self.entries_of(*values))
-        return {n: entry for n, entry in entries if isinstance(entry, Read)}
+        return {n: entry for n, entry in entries if isinstance(entry, SourceRead)}
 
     def entries_of(self, *values: Expr) -> list[int]:
         """Positions of all entries that values depend on, those that others need first."""
@@ -150,7 +150,7 @@ class Nest:
         found = {dim for value in values for dim in dims_in(value)}
         for position in self.entries_of(*values):
             match self.entries[position]:
-                case Read(index=index):
+                case SourceRead(index=index):
                     found |= {dim for axis in index for dim in dims_in(axis)}
                 case Reduced(term=term):
                     found |= set(dims_in(term))
@@ -163,7 +163,7 @@ class Nest:
             if position in found:
                 continue
             match self.entries[position]:
-                case Read(index=index):
+                case SourceRead(index=index):
                     for axis in index:
                         self._collect(axis, found)
                 case Reduced(term=term):

@@ -14,11 +14,11 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality
 from mdtensor.translate.records.columns import Column, word_spec
-from mdtensor.translate.records.records import Operand, Text
+from mdtensor.translate.records.records import RecordOperand, Text
 from mdtensor.translate.scalar import Expr, as_expr
 
 
-class Recorder(Protocol):
+class ElementRecorder(Protocol):
     """Notes what is done to elements."""
 
     def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Any:
@@ -64,7 +64,7 @@ class SymbolicBuffer(_Whole):
         self,
         name: str,
         spec: TensorSpec,
-        recorder: Recorder,
+        recorder: ElementRecorder,
         *,
         is_weak: bool = False,
         outer: int | None = None,
@@ -141,17 +141,17 @@ class SymbolicBuffer(_Whole):
     def element(self, items: tuple[Any, ...]) -> Any:
         """The element at an index, or what is left of the axes where they are more."""
         if len(items) < self.ndim:
-            return Row(self, items)
+            return SymbolicRow(self, items)
         place = self._place(items)
         if self._text is not None:
             return self._text_at(self._text, place)
-        return Record(self, items) if self._fields else self._recorder.read(self, place)
+        return SymbolicRecord(self, items) if self._fields else self._recorder.read(self, place)
 
     def _text_at(self, dtype: np.dtype, place: tuple[Expr, ...]) -> Text:
         def word(column: Column) -> Any:
             return self._recorder.read(self, (*place, as_expr(column.word)))
 
-        return Text.of(dtype, f"an element of {self.name}", Operand(0, word))
+        return Text.of(dtype, f"an element of {self.name}", RecordOperand(0, word))
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
         """Stores a value at an index, where a condition holds."""
@@ -200,7 +200,7 @@ class SymbolicBuffer(_Whole):
                 f"{self.name} is indexed by a slice",
                 hint="loop over the axis and index single elements",
             )
-        if isinstance(item, SymbolicBuffer | Row | Record):
+        if isinstance(item, SymbolicBuffer | SymbolicRow | SymbolicRecord):
             raise TranslationError(f"{self.name} is indexed by an array", hint="index one element")
         index = as_expr(item)
         if index.dtype.kind not in "iu":
@@ -219,7 +219,7 @@ class OpenBuffer(SymbolicBuffer):
 
     __slots__ = ()
 
-    def __init__(self, name: str, dtype: np.dtype, recorder: Recorder) -> None:
+    def __init__(self, name: str, dtype: np.dtype, recorder: ElementRecorder) -> None:
         super().__init__(name, TensorSpec.of((), dtype), recorder)
 
     @property
@@ -244,7 +244,7 @@ class OpenBuffer(SymbolicBuffer):
         return tuple(self._number(item) for item in items)
 
 
-class Row(_Whole):
+class SymbolicRow(_Whole):
     """An array without its first axes, which are indexed already: `A[i]` of a matrix."""
 
     __slots__ = ("_buffer", "_items")
@@ -283,7 +283,7 @@ class Row(_Whole):
 
     def equals(self, other: object) -> Any:
         """Whether two sub-arrays of records have equal elements; rows of arrays are refused."""
-        if not isinstance(other, Row) or not self.is_sub_array or not other.is_sub_array:
+        if not isinstance(other, SymbolicRow) or not self.is_sub_array or not other.is_sub_array:
             raise self.refused("a comparison")
         if self.shape != other.shape:
             raise self.refused(f"a comparison with {other!r}")
@@ -298,7 +298,7 @@ class Row(_Whole):
         return f"a row of {self._buffer!r}"
 
 
-class Record(_Whole):
+class SymbolicRecord(_Whole):
     """An element with fields."""
 
     __slots__ = ("_buffer", "_items")
@@ -328,7 +328,7 @@ class Record(_Whole):
 
     def equals(self, other: object) -> Any:
         """Whether all fields are equal, as an expression; the other must have the same ones."""
-        if not isinstance(other, Record):
+        if not isinstance(other, SymbolicRecord):
             raise TranslationError(
                 f"{self!r} is compared with {shown(other)}", hint=self._way_out()
             )

@@ -17,11 +17,17 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.carried import LengthyError, as_carried
 from mdtensor.translate.loop_nests.reductions import reduction
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
+from mdtensor.translate.loop_nests.source_loop_nest import (
+    Loops,
+    Nest,
+    SourceLoop,
+    SourceRead,
+    SourceStore,
+)
 from mdtensor.translate.loop_nests.updates import identity, update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated
-from mdtensor.translate.loops.scattered_stores import Places, places_of
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.loops.scattered_stores import ScatterTarget, places_of
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import Expr, apply, const, param
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import AffineIndex
@@ -61,7 +67,9 @@ class Assignment:
         return self.value, *(value for _, value in self.also)
 
 
-def assignments(nest: Nest, source: Source, specs: Mapping[str, TensorSpec]) -> list[Assignment]:
+def assignments(
+    nest: Nest, source: FunctionSource, specs: Mapping[str, TensorSpec]
+) -> list[Assignment]:
     """An assignment for every store, in the order of the text; `specs` are those of buffers.
 
     Raises ProgramError where a loop carries a dependence that is no reduction.
@@ -74,7 +82,7 @@ def assignments(nest: Nest, source: Source, specs: Mapping[str, TensorSpec]) -> 
     return found
 
 
-def _assignment(nest: Nest, source: Source, time: int, spec: TensorSpec) -> Assignment:
+def _assignment(nest: Nest, source: FunctionSource, time: int, spec: TensorSpec) -> Assignment:
     store = nest.stores[time]
     places = places_of(store, spec.shape, f"{store.buffer}_{time}_")
     dims = {dim for axis in places.index for dim in axis.dims}
@@ -96,16 +104,18 @@ def _assignment(nest: Nest, source: Source, time: int, spec: TensorSpec) -> Assi
     return Assignment(store.buffer, places.index, kept, value, time, store.node)
 
 
-def _moved(nest: Nest, time: int, spec: TensorSpec, places: Places, kept: Loops) -> Expr:
+def _moved(nest: Nest, time: int, spec: TensorSpec, places: ScatterTarget, kept: Loops) -> Expr:
     """The value of an element that at most one iteration of the other loops writes."""
     store = nest.stores[time]
-    at = Read(store.buffer, places.elements, spec.dtype, time, kept, store.conditions, store.node)
+    at = SourceRead(
+        store.buffer, places.elements, spec.dtype, time, kept, store.conditions, store.node
+    )
     before, held = nest.add(at), own_reads(nest, store, time)
     return places.where(substitute(store.value, dict.fromkeys(held, before)), before)
 
 
 def _reduced(
-    nest: Nest, source: Source, time: int, places: Places, kept: Loops, rest: Loops
+    nest: Nest, source: FunctionSource, time: int, places: ScatterTarget, kept: Loops, rest: Loops
 ) -> Expr:
     """The value of an element after all iterations of the loops that its index does not have."""
     store = nest.stores[time]
@@ -116,7 +126,7 @@ def _reduced(
         raise _no_reduction(nest, source, time, places, kept, rest)
     _check_ranges(nest, source, store, places, rest)
     read = nest.entries[held[0]]
-    assert isinstance(read, Read)
+    assert isinstance(read, SourceRead)
     before = nest.add(replace(read, index=places.elements, loops=kept, time=time))
     if update.term is None or update.op is None:
         return before
@@ -133,7 +143,7 @@ def _reduced(
 
 
 def _no_reduction(
-    nest: Nest, source: Source, time: int, places: Places, kept: Loops, rest: Loops
+    nest: Nest, source: FunctionSource, time: int, places: ScatterTarget, kept: Loops, rest: Loops
 ) -> ProgramError:
     """The error of iterations that write the same element, and combine it by no operator."""
     store = nest.stores[time]
@@ -175,7 +185,9 @@ def _no_reduction(
     return as_carried(error, rest[0]) if is_around or places.bins else error
 
 
-def _check_ranges(nest: Nest, source: Source, store: Store, places: Places, rest: Loops) -> None:
+def _check_ranges(
+    nest: Nest, source: FunctionSource, store: SourceStore, places: ScatterTarget, rest: Loops
+) -> None:
     """Checks that ranges from data which differ do not meet indices which are data."""
     for loop in rest if places.bins else ():
         if loop.range is not None and nest.dims_of(loop.range.begin, loop.range.end):
@@ -193,7 +205,7 @@ def _parameter(nest: Nest, position: int) -> Expr:
     return param(position, nest.entries[position].dtype)
 
 
-def own_reads(nest: Nest, store: Store, time: int) -> list[int]:
+def own_reads(nest: Nest, store: SourceStore, time: int) -> list[int]:
     """Entries that are the stored element itself, as it is before the store in one iteration."""
     return [
         position
@@ -203,7 +215,7 @@ def own_reads(nest: Nest, store: Store, time: int) -> list[int]:
     ]
 
 
-def _check_order(nest: Nest, source: Source) -> None:
+def _check_order(nest: Nest, source: FunctionSource) -> None:
     """Checks that all iterations of a store may run before those of the stores after it."""
     writes = [
         Touch(s.buffer, tuple(map(affine_from_expr, s.index)), s.loops, s.conditions)
@@ -234,7 +246,7 @@ class _Beside:
     """The times of writes by buffer and outermost loop: only those in one loop can be in turns."""
 
     def __init__(self, writes: Sequence[Touch]) -> None:
-        self._times: dict[tuple[str, Loop], list[int]] = {}
+        self._times: dict[tuple[str, SourceLoop], list[int]] = {}
         for time, write in enumerate(writes):
             if write.loops:
                 self._times.setdefault((write.buffer, write.loops[0]), []).append(time)
@@ -247,12 +259,12 @@ class _Beside:
 
 
 def _check_read(
-    source: Source,
-    read: Read,
+    source: FunctionSource,
+    read: SourceRead,
     writes: Sequence[Touch],
     beside: _Beside,
-    stores: Sequence[Store],
-    reader: Store,
+    stores: Sequence[SourceStore],
+    reader: SourceStore,
 ) -> None:
     touch = Touch(
         read.buffer, tuple(map(affine_from_expr, read.index)), read.loops, read.conditions
@@ -279,7 +291,9 @@ def _check_read(
         )
 
 
-def _carried(source: Source, message: str, node: ast.AST, loop: Loop, hint: str) -> ProgramError:
+def _carried(
+    source: FunctionSource, message: str, node: ast.AST, loop: SourceLoop, hint: str
+) -> ProgramError:
     return as_carried(source.error(node, message, hint), loop)
 
 

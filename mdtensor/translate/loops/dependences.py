@@ -7,7 +7,7 @@ too, and affine conditions count. An index that is not affine may be anything.
 from __future__ import annotations
 
 from mdtensor.dataclass import dataclass
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, SourceLoop
 from mdtensor.translate.loops.integer_points import Linear, may_hold
 from mdtensor.translate.views import AffineIndex
 
@@ -24,7 +24,7 @@ class Touch:
     conditions: tuple[AffineIndex, ...] = ()
 
 
-def carried_backwards(first: Touch, second: Touch) -> Loop | None:
+def carried_backwards(first: Touch, second: Touch) -> SourceLoop | None:
     """A loop by which `second` touches an element that `first` touches in a later iteration.
 
     `first` comes before `second` in the text. If there is such a loop, all iterations of `first`
@@ -49,7 +49,7 @@ def carried_backwards(first: Touch, second: Touch) -> Loop | None:
     return None
 
 
-def repeated(write: Touch) -> Loop | None:
+def repeated(write: Touch) -> SourceLoop | None:
     """A loop that has two iterations which may write the same element."""
     equations, inequalities = _meeting(write, write)
     for loop in write.loops:
@@ -96,7 +96,7 @@ def _space(touch: Touch, mark: str) -> list[Linear]:
     return found + [_linear(condition, mark) for condition in touch.conditions]
 
 
-def _variable(loop: Loop, mark: str) -> Linear:
+def _variable(loop: SourceLoop, mark: str) -> Linear:
     return Linear(((loop.name + mark, 1),))
 
 

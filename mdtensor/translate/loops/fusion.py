@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, Reduced, SourceLoop, SourceRead
 from mdtensor.translate.loop_nests.updates import identity
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.scalar import Expr, apply, cast
@@ -45,12 +45,12 @@ class Versions:
         for times in self._times.values():
             times.sort()
 
-    def of(self, read: Read) -> int:
+    def of(self, read: SourceRead) -> int:
         """How many assignments to its buffer a read comes after."""
         return bisect_left(self._times.get(read.buffer, ()), read.time)
 
 
-def version_of(listed: Sequence[Assignment], read: Read) -> int:
+def version_of(listed: Sequence[Assignment], read: SourceRead) -> int:
     """How many assignments to its buffer a read comes after."""
     return sum(a.buffer == read.buffer and a.time < read.time for a in listed)
 
@@ -86,11 +86,11 @@ def _joined(
     return replace(second, value=simplified(substitute(second.value, dict.fromkeys(own, moved))))
 
 
-def _matching(first: Assignment, second: Assignment) -> dict[str, Loop] | None:
+def _matching(first: Assignment, second: Assignment) -> dict[str, SourceLoop] | None:
     """The loops of the second for the dims of the first, where both write the same elements."""
     if first.also or second.also:
         return None
-    loops: dict[str, Loop] = {}
+    loops: dict[str, SourceLoop] = {}
     extents = {loop.name: loop.extent for loop in first.kept}
     by_name = {loop.name: loop for loop in second.kept}
     for lhs, rhs in zip(first.index, second.index, strict=True):
@@ -108,7 +108,7 @@ def _has_reduction(nest: Nest, value: Expr) -> bool:
     return any(isinstance(nest.entries[n], Reduced) for n in nest.entries_of(value))
 
 
-def on_loops(nest: Nest, value: Expr, loops: Mapping[str, Loop]) -> Expr:
+def on_loops(nest: Nest, value: Expr, loops: Mapping[str, SourceLoop]) -> Expr:
     """The value on other loops, with entries of its own."""
     if all(dim == loop.name for dim, loop in loops.items()):
         return value
@@ -120,7 +120,7 @@ def on_loops(nest: Nest, value: Expr, loops: Mapping[str, Loop]) -> Expr:
 
     for position in nest.entries_of(value):
         match nest.entries[position]:
-            case Read() as read:
+            case SourceRead() as read:
                 index = tuple(map(moved, read.index))
                 inside = tuple(loops.get(loop.name, loop) for loop in read.loops)
                 new = nest.add(replace(read, index=index, loops=inside))

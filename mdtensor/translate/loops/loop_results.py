@@ -13,7 +13,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, SourceRead
 from mdtensor.translate.loops.dependences import Touch, repeated
 from mdtensor.translate.loops.md_hom_from_assignment import Reader, check_reach, name_of
 from mdtensor.translate.md_hom import Dim, MDHom
@@ -21,18 +21,18 @@ from mdtensor.translate.operators.assigning_functions import assigns, operator_f
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.combine_operators import OperatorFunction, operator_of
 from mdtensor.translate.operators.positions import Origin, operators_by_dim
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import Expr, as_expr, cast
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, dims_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 Given = TensorSpec | np.dtype
 """What is known of an output: its spec, or its type only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LoopResult:
     """What a point gives to one element of an output, in the type in which it is combined."""
 
     output: str
@@ -43,13 +43,13 @@ class Result:
     @classmethod
     def of(
         cls,
-        source: Source,
+        source: FunctionSource,
         output: str,
         index: Sequence[Expr],
         value: Any,
         dtype: np.dtype,
         node: ast.AST,
-    ) -> Result:
+    ) -> LoopResult:
         """With the value in the output's type, float32 for floats of 16 bits."""
         found: list[AffineIndex] = []
         for axis in index:
@@ -66,7 +66,7 @@ class Result:
 
 
 def combines_of(
-    nest: Nest, results: Sequence[Result], loops: Loops, combinations: Sequence[Combination]
+    nest: Nest, results: Sequence[LoopResult], loops: Loops, combinations: Sequence[Combination]
 ) -> list[Combine]:
     """The combinations of loops, their operators made for tuples of the results.
 
@@ -109,11 +109,11 @@ def _origin(nest: Nest, value: Expr) -> Origin:
 
 def md_hom_of_results(
     nest: Nest,
-    source: Source,
+    source: FunctionSource,
     loops: Loops,
     specs: Mapping[str, TensorSpec],
     outputs: Mapping[str, Given],
-    results: Sequence[Result],
+    results: Sequence[LoopResult],
     combines: Sequence[Combine],
 ) -> MDHom:
     """The `md_hom` whose points give `results`, on inputs of the given specs.
@@ -121,13 +121,13 @@ def md_hom_of_results(
     Raises ProgramError where outputs lack indices of dims that stay, or leave their buffers.
     """
 
-    def array(read: Read) -> tuple[str, TensorSpec]:
+    def array(read: SourceRead) -> tuple[str, TensorSpec]:
         return read.buffer, specs[read.buffer]
 
     _check_indices(source, results, loops, combines)
     dims = [Dim(loop.name, loop.extent, c) for loop, c in zip(loops, combines, strict=True)]
     extents = {dim.name: dim.extent for dim in dims}
-    buffers = [Buffer(n, _spec(n, given, results, extents)) for n, given in outputs.items()]
+    buffers = [BufferSpec(n, _spec(n, given, results, extents)) for n, given in outputs.items()]
     places = {buffer.name: number for number, buffer in enumerate(buffers)}
     for result in results:
         _check_reach(source, result, buffers[places[result.output]], extents)
@@ -141,12 +141,12 @@ def md_hom_of_results(
         tuple(reader.buffers),
         tuple(buffers),
         view,
-        tuple(Access(places[result.output], result.index) for result in results),
+        tuple(BufferAccess(places[result.output], result.index) for result in results),
     )
 
 
 def _check_indices(
-    source: Source, results: Sequence[Result], loops: Loops, combines: Sequence[Combine]
+    source: FunctionSource, results: Sequence[LoopResult], loops: Loops, combines: Sequence[Combine]
 ) -> None:
     """Checks that outputs have indices of all dims that stay, and of no others."""
     kept = tuple(
@@ -182,7 +182,7 @@ def _check_indices(
 
 
 def _spec(
-    name: str, given: Given, results: Sequence[Result], extents: Mapping[str, int]
+    name: str, given: Given, results: Sequence[LoopResult], extents: Mapping[str, int]
 ) -> TensorSpec:
     """The spec of an output: by default the smallest array that has all elements written."""
     if isinstance(given, TensorSpec):
@@ -202,7 +202,7 @@ def _span(axes: Sequence[AffineIndex], extents: Mapping[str, int]) -> int:
 
 
 def _check_reach(
-    source: Source, result: Result, buffer: Buffer, extents: Mapping[str, int]
+    source: FunctionSource, result: LoopResult, buffer: BufferSpec, extents: Mapping[str, int]
 ) -> None:
     if len(result.index) != len(buffer.spec.shape):
         raise source.error(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
-from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Reduced, SourceRead
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.fusion import Versions, version_of
 from mdtensor.translate.loops.loop_program import LoopStep
@@ -22,11 +22,11 @@ from mdtensor.translate.loops.md_hom_from_assignment import (
     md_hom_from_assignment,
 )
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import Expr, const, index_of
 from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.trees import params_in, substitute
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 APART = 1 << 26
 """Elements, at most, of arrays between steps of which ranges from data leave some out."""
@@ -71,7 +71,7 @@ def _is_read(nest: Nest, listed: Sequence[Assignment], buffer: str, version: int
 class Apart:
     """Gives reductions arrays of their own where one `md_hom` cannot have them all."""
 
-    def __init__(self, nest: Nest, source: Source, specs: dict[str, TensorSpec]) -> None:
+    def __init__(self, nest: Nest, source: FunctionSource, specs: dict[str, TensorSpec]) -> None:
         self._nest = nest
         self._source = source
         self._specs = specs
@@ -116,7 +116,7 @@ class Apart:
         value = self._nest.add(reduced)
         self._split(Assignment(name, index, kept, value, -1, self._source.node), found)
         places = tuple(index_of(loop.name) for loop in kept)
-        self._nest.entries[position] = Read(
+        self._nest.entries[position] = SourceRead(
             name, places, reduced.dtype, 0, kept, (), self._source.node
         )
 
@@ -155,7 +155,7 @@ class Planner:
     def __init__(
         self,
         nest: Nest,
-        source: Source,
+        source: FunctionSource,
         specs: Mapping[str, TensorSpec],
         inner: Collection[str],
         in_place: Collection[str] = (),
@@ -233,7 +233,7 @@ class Planner:
         spec = TensorSpec.of([dim.extent for dim in dims], out.spec.dtype)
         name = f"part {spec!r}"
         self.specs[name] = spec
-        part, at = Buffer(name, spec), Access.at(0, [dim.name for dim in dims])
+        part, at = BufferSpec(name, spec), BufferAccess.at(0, [dim.name for dim in dims])
         beside = replace(md_hom, outputs=(part,), out_view=(at,))
         function = identity_function([spec.dtype])
         moved = MDHom(dims, function, (part,), (out,), (at,), md_hom.out_view)
@@ -243,11 +243,11 @@ class Planner:
         ]
 
     def _step(self, assignment: Assignment, target: str) -> LoopStep:
-        def array(read: Read) -> tuple[str, TensorSpec]:
+        def array(read: SourceRead) -> tuple[str, TensorSpec]:
             name = self.place(read.buffer, self._versions.of(read))
             return name, self.specs[name]
 
-        out = Buffer(target, self.specs[target])
+        out = BufferSpec(target, self.specs[target])
         md_hom = md_hom_from_assignment(self._nest, self._source, assignment, array, out)
         return LoopStep(md_hom, tuple(b.name for b in md_hom.inputs), (target,))
 
@@ -255,7 +255,7 @@ class Planner:
 def copying(before: str, spec: TensorSpec, after: str, target: TensorSpec) -> LoopStep:
     """The step that copies one array to another."""
     dims = tuple(Dim(f"d{n}", extent, CC) for n, extent in enumerate(spec.shape))
-    access = Access.at(0, [dim.name for dim in dims])
-    inputs, outputs = (Buffer(before, spec),), (Buffer(after, target),)
+    access = BufferAccess.at(0, [dim.name for dim in dims])
+    inputs, outputs = (BufferSpec(before, spec),), (BufferSpec(after, target),)
     md_hom = MDHom(dims, identity_function([spec.dtype]), inputs, outputs, (access,), (access,))
     return LoopStep(md_hom, (before,), (after,))

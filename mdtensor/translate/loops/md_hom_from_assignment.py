@@ -16,20 +16,27 @@ from mdtensor.errors import shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, Entry, Loop, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import (
+    UNKNOWN,
+    Entry,
+    Nest,
+    Reduced,
+    SourceLoop,
+    SourceRead,
+)
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import I64, Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, params_in, substitute
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 ASKED = 1 << 32
 """Iterations, at most, that are asked whether they exist, where no range tells it."""
 
-Array = Callable[[Read], tuple[str, TensorSpec]]
+Array = Callable[[SourceRead], tuple[str, TensorSpec]]
 
 
 @dataclass(slots=True)
@@ -40,15 +47,15 @@ class Reader:
     """
 
     nest: Nest
-    source: Source
+    source: FunctionSource
     array: Array
     extents: Mapping[str, int]
-    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    buffers: list[BufferSpec] = field(default_factory=list[BufferSpec])
 
-    def view(self, results: Sequence[Expr]) -> tuple[tuple[Access, ...], dict[int, Expr]]:
+    def view(self, results: Sequence[Expr]) -> tuple[tuple[BufferAccess, ...], dict[int, Expr]]:
         """The accesses of all that results read, and the parameters for the nest's entries."""
         exposed = {n for result in results for n in _exposed(self.nest, result)}
-        accesses: list[Access] = []
+        accesses: list[BufferAccess] = []
         params: dict[int, Expr] = {}
         for position, read in self.nest.reads_of(*results).items():
             name, spec = self.array(read)
@@ -56,18 +63,18 @@ class Reader:
                 self.axis(substitute(expr, params), read, axis, position in exposed)
                 for axis, expr in enumerate(read.index)
             )
-            accesses.append(Access(self._number(name, spec), index))
+            accesses.append(BufferAccess(self._number(name, spec), index))
             params[position] = param(len(accesses) - 1, read.dtype)
         return tuple(accesses), params
 
     def _number(self, name: str, spec: TensorSpec) -> int:
-        buffer = Buffer(name, spec)
+        buffer = BufferSpec(name, spec)
         if buffer not in self.buffers:
             self.buffers.append(buffer)
         return self.buffers.index(buffer)
 
     def axis(
-        self, expr: Expr, read: Read, axis: int, is_exposed: bool
+        self, expr: Expr, read: SourceRead, axis: int, is_exposed: bool
     ) -> AffineIndex | ComputedIndex:
         """The index of a read along one axis; one that may leave the axis is computed."""
         affine = affine_from_expr(expr)
@@ -84,7 +91,7 @@ class Reader:
         return ComputedIndex(cast(expr, I64))
 
 
-def check_ends(source: Source, loops: Iterable[Loop], node: ast.AST) -> None:
+def check_ends(source: FunctionSource, loops: Iterable[SourceLoop], node: ast.AST) -> None:
     """Checks that loops whose bounds are data walk arrays, which say how far they go."""
     for loop in loops:
         if loop.extent >= UNKNOWN:
@@ -97,7 +104,7 @@ def check_ends(source: Source, loops: Iterable[Loop], node: ast.AST) -> None:
             )
 
 
-def check_inner_ranges(nest: Nest, source: Source, assignment: Assignment) -> None:
+def check_inner_ranges(nest: Nest, source: FunctionSource, assignment: Assignment) -> None:
     """Checks that no long range is asked for each iteration of loops which decide its bounds."""
     for position in nest.entries_of(assignment.value):
         entry = nest.entries[position]
@@ -117,7 +124,7 @@ def check_inner_ranges(nest: Nest, source: Source, assignment: Assignment) -> No
 
 
 def out_of_reach(
-    source: Source,
+    source: FunctionSource,
     buffer: str,
     index: AffineIndex,
     extents: Mapping[str, int],
@@ -136,7 +143,10 @@ def out_of_reach(
 
 
 def is_computed(
-    nest: Nest, value: Expr, extents: Mapping[str, int], shape: Callable[[Read], tuple[int, ...]]
+    nest: Nest,
+    value: Expr,
+    extents: Mapping[str, int],
+    shape: Callable[[SourceRead], tuple[int, ...]],
 ) -> bool:
     """Whether a value reads elements whose indices a view must compute."""
     for read in nest.reads_of(value).values():
@@ -151,7 +161,7 @@ def is_computed(
 
 
 def md_hom_from_assignment(
-    nest: Nest, source: Source, assignment: Assignment, array: Array, out: Buffer
+    nest: Nest, source: FunctionSource, assignment: Assignment, array: Array, out: BufferSpec
 ) -> MDHom:
     """The `md_hom` that writes an assignment's elements to `out`.
 
@@ -180,12 +190,14 @@ def md_hom_from_assignment(
         tuple(reader.buffers),
         (out,),
         view,
-        tuple(Access(0, index) for index in assignment.indices),
+        tuple(BufferAccess(0, index) for index in assignment.indices),
         epilogue,
     )
 
 
-def _function(reader: Reader, view: Sequence[Access], results: tuple[Expr, ...]) -> ScalarFunction:
+def _function(
+    reader: Reader, view: Sequence[BufferAccess], results: tuple[Expr, ...]
+) -> ScalarFunction:
     types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
     return ScalarFunction(types, results, name_of(results))
 
@@ -220,14 +232,14 @@ def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue |
 
 
 def _check_written(
-    source: Source, assignment: Assignment, extents: Mapping[str, int], out: Buffer
+    source: FunctionSource, assignment: Assignment, extents: Mapping[str, int], out: BufferSpec
 ) -> None:
     for index in assignment.indices:
         check_reach(source, assignment.buffer, index, extents, out.spec.shape, assignment.node)
 
 
 def check_reach(
-    source: Source,
+    source: FunctionSource,
     buffer: str,
     index: Sequence[AffineIndex],
     extents: Mapping[str, int],
@@ -293,6 +305,6 @@ def _exposed(nest: Nest, value: Expr) -> set[int]:
 
 def _below(entry: Entry) -> tuple[Expr, ...]:
     """What is computed to read an entry."""
-    if isinstance(entry, Read):
+    if isinstance(entry, SourceRead):
         return entry.index
     return (entry.term,) if isinstance(entry, Reduced) else ()

@@ -19,12 +19,12 @@ from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_nests.source_loop_nest import Loops
 from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer
 from mdtensor.translate.loops.loop_program import RangeBegin
-from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results
+from mdtensor.translate.loops.loop_results import Given, LoopResult, combines_of, md_hom_of_results
 from mdtensor.translate.loops.md_hom_from_assignment import check_ends
 from mdtensor.translate.loops.range_begins import range_begins
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.scalar import const, select
 
@@ -80,8 +80,8 @@ def md_hom_from_loops(
 
 
 def _within_ranges(
-    source: Source, results: Sequence[Result], loops: Loops, combines: Sequence[Combine]
-) -> list[Result]:
+    source: FunctionSource, results: Sequence[LoopResult], loops: Loops, combines: Sequence[Combine]
+) -> list[LoopResult]:
     """Results that count where loops whose bounds are data have iterations."""
     found = list(results)
     for position, (loop, combine) in enumerate(zip(loops, combines, strict=True)):
@@ -111,7 +111,7 @@ def _within_ranges(
     return found
 
 
-def check_nest(source: Source, count: int) -> None:
+def check_nest(source: FunctionSource, count: int) -> None:
     """Checks that a function is a perfect nest of `count` loops."""
     node: ast.AST = source.node
     inside = _busy(source.statements)
@@ -149,10 +149,10 @@ def _busy(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     ]
 
 
-def _results(tracer: Tracer, outputs: Mapping[str, Given]) -> list[Result]:
+def _results(tracer: Tracer, outputs: Mapping[str, Given]) -> list[LoopResult]:
     """What the body computes, in the order of the outputs."""
     source = tracer.source
-    found: list[Result] = []
+    found: list[LoopResult] = []
     for output, given in outputs.items():
         dtype = given.dtype if isinstance(given, TensorSpec) else given
         for (name, index), (cases, node) in tracer.accesses.results.items():
@@ -164,7 +164,7 @@ def _results(tracer: Tracer, outputs: Mapping[str, Given]) -> list[Result]:
                     f"output {name} is written under a condition only",
                     "write it in every case, with an else",
                 )
-            found.append(Result.of(source, name, index, cases.value, dtype, node))
+            found.append(LoopResult.of(source, name, index, cases.value, dtype, node))
     if missing := [name for name in outputs if name not in {result.output for result in found}]:
         raise source.error(
             source.node,

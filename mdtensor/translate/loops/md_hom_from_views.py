@@ -14,14 +14,14 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Read
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, SourceLoop, SourceRead
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
-from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results
+from mdtensor.translate.loops.loop_results import Given, LoopResult, combines_of, md_hom_of_results
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.assigning_functions import parameters_of, results_of_assigning
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.expr_from_function import no_function, traced
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import I64, Expr, as_expr
 
@@ -43,14 +43,14 @@ class Views:
 class _Gathers:
     """Notes the elements that index functions read."""
 
-    def __init__(self, nest: Nest, loops: tuple[Loop, ...], node: Any) -> None:
+    def __init__(self, nest: Nest, loops: tuple[SourceLoop, ...], node: Any) -> None:
         self._nest = nest
         self._loops = loops
         self._node = node
 
     def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
         return self._nest.add(
-            Read(buffer.name, index, buffer.dtype, 0, self._loops, (), self._node)
+            SourceRead(buffer.name, index, buffer.dtype, 0, self._loops, (), self._node)
         )
 
     def store(
@@ -60,7 +60,7 @@ class _Gathers:
 
 
 def md_hom_from_views(
-    source: Source,
+    source: FunctionSource,
     views: Views,
     specs: Mapping[str, TensorSpec],
     outputs: Mapping[str, Given],
@@ -80,7 +80,8 @@ def md_hom_from_views(
         )
     names = _dims(views)
     loops = tuple(
-        Loop(name, extent, (), name) for name, extent in zip(names, views.extents, strict=True)
+        SourceLoop(name, extent, (), name)
+        for name, extent in zip(names, views.extents, strict=True)
     )
     nest = Nest()
     gathers = _Gathers(nest, loops, source.node)
@@ -97,7 +98,7 @@ def md_hom_from_views(
     ]
     values = _values(views, elements)
     results = [
-        Result.of(source, name, index, value, _dtype(outputs[name]), source.node)
+        LoopResult.of(source, name, index, value, _dtype(outputs[name]), source.node)
         for (name, index), value in zip(places, values, strict=True)
     ]
     combines = combines_of(nest, results, loops, views.combinations)

@@ -19,7 +19,7 @@ from mdtensor.translate.loop_nests.carried import CarriedError, LengthyError, re
 from mdtensor.translate.loop_nests.loop_arguments import bind
 from mdtensor.translate.loop_nests.loop_nest_from_source import UNROLLED, Tracer
 from mdtensor.translate.loop_nests.loop_pieces import fixed_indices
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, Reduced, SourceLoop
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.assignments import Assignment, assignments
 from mdtensor.translate.loops.fusion import fused
@@ -29,7 +29,7 @@ from mdtensor.translate.loops.md_hom_from_assignment import check_ends, check_in
 from mdtensor.translate.loops.range_begins import range_begins
 from mdtensor.translate.loops.step_windows import windowed
 from mdtensor.translate.loops.written_out import OPERATIONS, joined
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.local_functions import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.rewrites.parts import Box
@@ -99,7 +99,7 @@ class Way:
     cut: frozenset[int] = frozenset()
     in_order: bool = False
 
-    def after(self, error: CarriedError, source: Source) -> Way | None:
+    def after(self, error: CarriedError, source: FunctionSource) -> Way | None:
         """The way to try where a loop carries something in this one; None if there is none.
 
         What a variable carries becomes one expression, which compilers take long for.
@@ -115,7 +115,7 @@ class Way:
         return replace(self, unrolled=self.unrolled | {loop.line})
 
 
-def _has_fixed_indices(source: Source, loop: Loop) -> bool:
+def _has_fixed_indices(source: FunctionSource, loop: SourceLoop) -> bool:
     return any(
         isinstance(node, ast.For) and node.lineno == loop.line and fixed_indices(node)
         for node in ast.walk(source.node)
@@ -189,14 +189,14 @@ def _program(
     )
 
 
-def _loops_of(nest: Nest, assignment: Assignment) -> list[Loop]:
+def _loops_of(nest: Nest, assignment: Assignment) -> list[SourceLoop]:
     """The loops that an assignment and its reductions have."""
     entries = [nest.entries[n] for n in nest.entries_of(*assignment.values)]
     inside = [loop for each in entries if isinstance(each, Reduced) for loop in each.loops]
     return [*assignment.kept, *inside]
 
 
-def _returned(value: Any, source: Source) -> tuple[str, ...]:
+def _returned(value: Any, source: FunctionSource) -> tuple[str, ...]:
     if value is None:
         return ()
     values = as_tuple(value)
@@ -209,8 +209,8 @@ def _returned(value: Any, source: Source) -> tuple[str, ...]:
     return tuple(v.name for v in values)
 
 
-def _filled(source: Source, spec: TensorSpec, name: str, fill: Any) -> Assignment:
+def _filled(source: FunctionSource, spec: TensorSpec, name: str, fill: Any) -> Assignment:
     """The assignment of one value to all elements, before all others."""
-    loops = tuple(Loop(f"{name}_{axis}", extent) for axis, extent in enumerate(spec.shape))
+    loops = tuple(SourceLoop(f"{name}_{axis}", extent) for axis, extent in enumerate(spec.shape))
     index = tuple(AffineIndex.of(loop.name) for loop in loops)
     return Assignment(name, index, loops, const(fill, spec.dtype), -1, source.node)

@@ -12,14 +12,20 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import named
 from mdtensor.translate.loop_nests.accesses import RangeAt
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import UNKNOWN, Loop, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import (
+    UNKNOWN,
+    Nest,
+    Reduced,
+    SourceLoop,
+    SourceRead,
+)
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.loop_program import LoopStep, RangeBegin
 from mdtensor.translate.loops.md_hom_from_assignment import md_hom_from_assignment
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.functions import conjunction
 from mdtensor.translate.scalar import I64, Expr, apply, const, select
-from mdtensor.translate.views import Buffer
+from mdtensor.translate.views import BufferSpec
 
 _LEAVES = frozenset(("const", "index", "param"))
 # Operations that give nothing below 0 of what is not below 0.
@@ -28,10 +34,10 @@ _KEEPING = frozenset(("add", "mul", "min", "max", "floordiv", "cast", "select"))
 
 def range_begins(
     nest: Nest,
-    source: Source,
+    source: FunctionSource,
     ranges: Sequence[RangeAt],
     specs: Mapping[str, TensorSpec],
-    used: Mapping[str, Loop],
+    used: Mapping[str, SourceLoop],
     given: Collection[str],
 ) -> tuple[RangeBegin, ...]:
     """What calls look at before the loops run, of those in `used` that may begin below 0.
@@ -46,10 +52,10 @@ def range_begins(
 
 def _range_begin(
     nest: Nest,
-    source: Source,
+    source: FunctionSource,
     at: RangeAt,
     specs: Mapping[str, TensorSpec],
-    used: Mapping[str, Loop],
+    used: Mapping[str, SourceLoop],
     given: Collection[str],
 ) -> RangeBegin | None:
     assert at.loop.range is not None
@@ -65,7 +71,7 @@ def _range_begin(
         return None
     tests = [*(test for loop in outer for test in loop.tests), *at.guards]
     entries = [nest.entries[n] for n in nest.entries_of(begin, end, *tests)]
-    reads = [entry for entry in entries if isinstance(entry, Read)]
+    reads = [entry for entry in entries if isinstance(entry, SourceRead)]
     if len(reads) < len(entries) or any(read.buffer not in given for read in reads):
         return None
     if not nest.dims_of(begin, end, *tests) <= {loop.name for loop in outer}:
@@ -75,9 +81,9 @@ def _range_begin(
     if outer:
         value = nest.add(Reduced(named("min", [I64]), outer, (), value))
     assignment = Assignment("begin", (), (), value, -1, at.node)
-    out = Buffer("begin", TensorSpec.of((), I64))
+    out = BufferSpec("begin", TensorSpec.of((), I64))
 
-    def array(read: Read) -> tuple[str, TensorSpec]:
+    def array(read: SourceRead) -> tuple[str, TensorSpec]:
         return read.buffer, specs[read.buffer]
 
     md_hom = md_hom_from_assignment(nest, source, assignment, array, out)
@@ -105,7 +111,7 @@ def _telling(nest: Nest, begin: Expr) -> tuple[str, ...] | None:
             return None
         if node.op == "param":
             entry = nest.entries[node.number]
-            assert isinstance(entry, Read)
+            assert isinstance(entry, SourceRead)
             found[entry.buffer] = None
         waiting += node.args[1:] if node.op == "select" else node.args
     return tuple(found)

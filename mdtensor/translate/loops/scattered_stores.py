@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from mdtensor.dataclass import dataclass
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Store
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, SourceLoop, SourceStore
 from mdtensor.translate.scalar import I64, Expr, apply, cast, const, equal, index_of, select
 from mdtensor.translate.views import AffineIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ScatterTarget:
     """The elements that a store may write: their index, and the dims that it has besides loops.
 
     An iteration writes the element for which all of `tests` hold.
@@ -34,19 +34,19 @@ class Places:
         return value
 
 
-def places_of(store: Store, shape: Sequence[int], name: str) -> Places:
+def places_of(store: SourceStore, shape: Sequence[int], name: str) -> ScatterTarget:
     """The places of a store in an array; dims for axes whose indices are data begin with a name.
 
     Indices below 0 count from the end; where one is outside of the array, nothing is written.
     """
     index: list[AffineIndex] = []
     elements: list[Expr] = []
-    bins: list[Loop] = []
+    bins: list[SourceLoop] = []
     tests: list[Expr] = []
     for axis, (expr, extent) in enumerate(zip(store.index, shape, strict=True)):
         affine = affine_from_expr(expr)
         if affine is None:
-            bins.append(Loop(f"{name}{axis}", extent, (), f"axis {axis}"))
+            bins.append(SourceLoop(f"{name}{axis}", extent, (), f"axis {axis}"))
             affine, element = AffineIndex.of(bins[-1].name), index_of(bins[-1].name)
             tests.append(equal(element, _from_the_front(expr, extent)))
         else:
@@ -55,7 +55,9 @@ def places_of(store: Store, shape: Sequence[int], name: str) -> Places:
         elements.append(element)
     # The test around all others is the one that is not searched for: that of the longest axis.
     by_length = sorted(zip(bins, tests, strict=True), key=lambda pair: pair[0].extent)
-    return Places(tuple(index), tuple(elements), tuple(bins), tuple(test for _, test in by_length))
+    return ScatterTarget(
+        tuple(index), tuple(elements), tuple(bins), tuple(test for _, test in by_length)
+    )
 
 
 def _from_the_front(index: Expr, extent: int) -> Expr:

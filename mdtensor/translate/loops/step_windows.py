@@ -14,7 +14,7 @@ from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loops.loop_program import LoopStep
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.parts import Box
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 NEAR = 4
 """Elements so many apart along each axis, at most, are read from one window."""
@@ -64,16 +64,16 @@ _Bounds = tuple[tuple[int, int], ...]
 class _Cutter:
     """Cuts windows out of buffers, which arrays of some names hold."""
 
-    whole: Sequence[Buffer]
+    whole: Sequence[BufferSpec]
     names: Sequence[str]
     extents: Mapping[str, int]
-    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    buffers: list[BufferSpec] = field(default_factory=list[BufferSpec])
     arrays: list[str] = field(default_factory=list[str])
     windows: list[Box] = field(default_factory=list[Box])
 
-    def views(self, view: Sequence[Access]) -> tuple[Access, ...]:
+    def views(self, view: Sequence[BufferAccess]) -> tuple[BufferAccess, ...]:
         """The accesses on the windows that hold them, which are cut."""
-        groups: list[list[Access]] = []
+        groups: list[list[BufferAccess]] = []
         chosen: list[int] = []
         for access in view:
             near = (n for n, group in enumerate(groups) if _are_near(group[0], access))
@@ -90,7 +90,7 @@ class _Cutter:
             for access, number in zip(view, chosen, strict=True)
         )
 
-    def _box(self, group: Sequence[Access]) -> _Bounds:
+    def _box(self, group: Sequence[BufferAccess]) -> _Bounds:
         shape = self.whole[group[0].buffer].spec.shape
         spans: list[list[tuple[int, int]]] = [[] for _ in shape]
         for access in group:
@@ -105,12 +105,12 @@ class _Cutter:
         shape = [high - low for low, high in box]
         strides = contiguous_strides(spec.shape)
         cut = TensorSpec.of(shape, spec.dtype, strides)
-        self.buffers.append(Buffer(f"{name} {len(self.buffers)}", cut))
+        self.buffers.append(BufferSpec(f"{name} {len(self.buffers)}", cut))
         self.arrays.append(name)
         self.windows.append(tuple([slice(*bounds) for bounds in box]))
 
 
-def _are_near(one: Access, other: Access) -> bool:
+def _are_near(one: BufferAccess, other: BufferAccess) -> bool:
     """Whether accesses of one buffer differ by small constants, or are computed."""
     return one.buffer == other.buffer and all(
         a.coefficients == b.coefficients and abs(a.offset - b.offset) <= NEAR
@@ -120,9 +120,9 @@ def _are_near(one: Access, other: Access) -> bool:
     )
 
 
-def _moved(access: Access, buffer: int, box: _Bounds) -> Access:
+def _moved(access: BufferAccess, buffer: int, box: _Bounds) -> BufferAccess:
     """An access to a window that begins at the lower corner of a box."""
-    return Access(
+    return BufferAccess(
         buffer,
         tuple(
             replace(axis, offset=axis.offset - low) if isinstance(axis, AffineIndex) else axis

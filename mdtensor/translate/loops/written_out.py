@@ -13,7 +13,7 @@ from mdtensor.translate.graphs import count_of_nodes
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.source_loop_nest import Nest, Reduced
 from mdtensor.translate.loops.assignments import Assignment
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.scalar import Expr, cast
 from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import AffineIndex
@@ -28,7 +28,7 @@ Index = tuple[AffineIndex, ...]
 
 
 def joined(
-    nest: Nest, source: Source, listed: Sequence[Assignment], unrolled: Collection[int]
+    nest: Nest, source: FunctionSource, listed: Sequence[Assignment], unrolled: Collection[int]
 ) -> list[Assignment]:
     """The assignments, with fewer for the loops that begin in the lines `unrolled`.
 

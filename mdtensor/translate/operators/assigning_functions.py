@@ -92,7 +92,7 @@ def operator_from_assigning(
     ]
     result, lhs, rhs = parameters_of(function)
     res = Fields(result, names)
-    given = [Operand(side, name) for side, name in zip(sides, (lhs, rhs), strict=True)]
+    given = [OperatorSide(side, name) for side, name in zip(sides, (lhs, rhs), strict=True)]
     single = width == 1
     environment: dict[str, Any] = {
         result: res,
@@ -120,7 +120,7 @@ def operator_from_assigning(
     return Operator(tuple(dtypes), results, identity, commutative, function.__name__)
 
 
-class Operand:
+class OperatorSide:
     """One side of an operator: its fields by key."""
 
     def __init__(self, fields: Mapping[str, Expr], name: str) -> None:

@@ -10,7 +10,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def batched(program: Program, specs: Sequence[TensorSpec], are_batched: Sequence[bool]) -> Program:
@@ -49,14 +49,15 @@ def _batched_step(
     name = _free_name(md_hom)
     reads = [flags[slot] for slot in step.operands]
 
-    def access(given: Access, several: Sequence[bool]) -> Access:
+    def access(given: BufferAccess, several: Sequence[bool]) -> BufferAccess:
         if not several[given.buffer]:
             return given
-        return Access(given.buffer, (AffineIndex.of(name), *given.index))
+        return BufferAccess(given.buffer, (AffineIndex.of(name), *given.index))
 
-    def buffers(given: Sequence[Buffer], numbers: Sequence[int]) -> tuple[Buffer, ...]:
+    def buffers(given: Sequence[BufferSpec], numbers: Sequence[int]) -> tuple[BufferSpec, ...]:
         return tuple(
-            Buffer(buffer.name, slots[slot]) for buffer, slot in zip(given, numbers, strict=True)
+            BufferSpec(buffer.name, slots[slot])
+            for buffer, slot in zip(given, numbers, strict=True)
         )
 
     writes = [True for _ in step.results]

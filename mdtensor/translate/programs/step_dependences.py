@@ -8,7 +8,7 @@ import numpy as np
 
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import FusedStep, Step
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess
 
 _MANY = 1 << 20  # indices along an axis that are compared one by one
 
@@ -28,7 +28,7 @@ def are_apart(one: Step | FusedStep, other: Step | FusedStep) -> bool:
     )
 
 
-def _miss(one: MDHom, mine: Access, other: MDHom, theirs: Access) -> bool:
+def _miss(one: MDHom, mine: BufferAccess, other: MDHom, theirs: BufferAccess) -> bool:
     """Whether two accesses are disjoint: along some axis they have no index in common."""
     for first, second in zip(mine.index, theirs.index, strict=True):
         if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):

@@ -13,7 +13,7 @@ from typing import Any
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.expressions import Expressions
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.functions import (
     is_symbolic,
     meaning,
@@ -139,7 +139,7 @@ class Calls(Expressions):
         name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
         keyword_only = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         return LocalFunction(
-            Source(name, self.source.file, node),
+            FunctionSource(name, self.source.file, node),
             Scopes(variables, self.namespace),
             tuple(self._elements(node.args.defaults, variables)),
             {arg.arg: self._value(d, variables) for arg, d in keyword_only if d is not None},

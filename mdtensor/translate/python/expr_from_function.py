@@ -26,14 +26,14 @@ from mdtensor.options import is_sequence
 from mdtensor.scoped import scoped
 from mdtensor.specs import as_dtype, common_dtype, kind_of
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
-from mdtensor.translate.python.function_source import Source, source_of
+from mdtensor.translate.python.function_source import FunctionSource, source_of
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.tracing import TRACED, SymbolError
 
-_NOWHERE = Source(
+_NOWHERE = FunctionSource(
     "a call", "", ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(0))
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
-from mdtensor.translate.python.function_source import Source
+from mdtensor.translate.python.function_source import FunctionSource
 from mdtensor.translate.python.functions import (
     conjunction,
     disjunction,
@@ -42,7 +42,7 @@ class Expressions(ABC):
 
     def __init__(
         self,
-        source: Source,
+        source: FunctionSource,
         namespace: Mapping[str, Any],
         callers: tuple[object, ...] = (),
         around: dict[int, object] | None = None,

@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FunctionSource:
     """A function as text: `node` is its definition in the syntax tree of `file`."""
 
     name: str
@@ -73,7 +73,7 @@ def _characters(line: str, offset: int) -> int:
     return len(line.encode()[:offset].decode(errors="ignore"))
 
 
-def source_of(function: FunctionType) -> Source | None:
+def source_of(function: FunctionType) -> FunctionSource | None:
     """Where a function is defined; None where its text cannot be found."""
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -82,7 +82,7 @@ def source_of(function: FunctionType) -> Source | None:
         return None
     name = function.__name__
     found = _lambda_of(tree, code) if name == "<lambda>" else _definition_of(tree, code)
-    return None if found is None else Source(name, code.co_filename, found)
+    return None if found is None else FunctionSource(name, code.co_filename, found)
 
 
 @lru_cache(maxsize=64)

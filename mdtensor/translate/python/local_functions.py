@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdtensor.dataclass import dataclass
-from mdtensor.translate.python.function_source import Source, source_of
+from mdtensor.translate.python.function_source import FunctionSource, source_of
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
@@ -21,7 +21,7 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 class LocalFunction:
     """A function that is defined inside of an interpreted one."""
 
-    source: Source
+    source: FunctionSource
     namespace: Mapping[str, Any]
     defaults: tuple[Any, ...]
     keyword_defaults: Mapping[str, Any]

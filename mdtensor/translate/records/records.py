@@ -27,7 +27,7 @@ CHARACTER = np.dtype("u1")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class RecordOperand:
     """What `value` a column has for an element of operand `number`.
 
     Strings of two operands that are `encoded` are compared by their codes.
@@ -50,7 +50,7 @@ def has_parts(dtype: np.dtype) -> bool:
     return dtype.names is not None or dtype.kind in "SU"
 
 
-def symbol_of(dtype: np.dtype, operand: Operand, what: str = "", path: Path = ()) -> Any:
+def symbol_of(dtype: np.dtype, operand: RecordOperand, what: str = "", path: Path = ()) -> Any:
     """What stands for an element of a type in a traced function, or for a part of it.
 
     `what` is its name in errors.
@@ -95,7 +95,7 @@ class Record(_Part):
 
     __slots__ = ("_dtype", "_operand", "_path", "_what")
 
-    def __init__(self, dtype: np.dtype, operand: Operand, what: str, path: Path = ()) -> None:
+    def __init__(self, dtype: np.dtype, operand: RecordOperand, what: str, path: Path = ()) -> None:
         self._dtype = dtype
         self._operand = operand
         self._what = what
@@ -145,7 +145,7 @@ class SubArray(_Part):
 
     __slots__ = ("_base", "_operand", "_path", "_shape", "_what")
 
-    def __init__(self, dtype: np.dtype, operand: Operand, what: str, path: Path = ()) -> None:
+    def __init__(self, dtype: np.dtype, operand: RecordOperand, what: str, path: Path = ()) -> None:
         self._base, self._shape = dtype.base, dtype.shape
         self._operand = operand
         self._what = what
@@ -210,10 +210,10 @@ class Text(_Part):
     what: str
     character: Callable[[int], Expr]
     word: Callable[[int], Expr] | None = None
-    origin: tuple[Operand, Path] | None = None
+    origin: tuple[RecordOperand, Path] | None = None
 
     @classmethod
-    def of(cls, dtype: np.dtype, what: str, operand: Operand, path: Path = ()) -> Text:
+    def of(cls, dtype: np.dtype, what: str, operand: RecordOperand, path: Path = ()) -> Text:
         """A string of a type, by its words (see `words_of`)."""
 
         def word(position: int) -> Expr:

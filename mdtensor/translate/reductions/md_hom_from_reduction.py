@@ -46,7 +46,7 @@ from mdtensor.translate.reductions.reduction_types import (
 from mdtensor.translate.scalar import F32, Expr, Number, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, factor
 from mdtensor.translate.trees import all_substituted, dims_in, params_in
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.views import BufferAccess, BufferSpec
 
 Function = Callable[..., Any]
 _OF_EPILOGUES = (
@@ -126,7 +126,7 @@ def md_hom_from_reduced_space(
         buffers(specs),
         _outputs(space, stored, reduction.order),
         view,
-        tuple(Access.at(n, space.output) for n in range(len(stored))),
+        tuple(BufferAccess.at(n, space.output) for n in range(len(stored))),
         epilogue,
     )
 
@@ -169,19 +169,21 @@ def _combined(
     return results, dtypes
 
 
-def _outputs(space: IndexSpace, dtypes: Sequence[np.dtype], order: str) -> tuple[Buffer, ...]:
+def _outputs(space: IndexSpace, dtypes: Sequence[np.dtype], order: str) -> tuple[BufferSpec, ...]:
     shape = [space.extents[name] for name in space.output]
     strides = contiguous_strides(shape)
     if order == "F":
         strides = contiguous_strides(shape[::-1])[::-1]
     names = ["out"] if len(dtypes) == 1 else [f"out{n}" for n in range(len(dtypes))]
     return tuple(
-        Buffer(name, TensorSpec.of(shape, dtype, strides))
+        BufferSpec(name, TensorSpec.of(shape, dtype, strides))
         for name, dtype in zip(names, dtypes, strict=True)
     )
 
 
-def _elements(space: IndexSpace, view: Sequence[Access], specs: Sequence[TensorSpec]) -> list[Expr]:
+def _elements(
+    space: IndexSpace, view: Sequence[BufferAccess], specs: Sequence[TensorSpec]
+) -> list[Expr]:
     """What the operands give to the function, in their order; not those that are indices."""
     positions = {access.buffer: position for position, access in enumerate(view)}
     return [
@@ -274,7 +276,7 @@ def _dims(
     combinations: Mapping[str, Combination],
     results: Sequence[Expr],
     reduction: Reduction,
-    view: Sequence[Access],
+    view: Sequence[BufferAccess],
     *,
     is_place: bool,
 ) -> tuple[Dim, ...]:
@@ -297,13 +299,13 @@ def _dims(
     )
 
 
-def _origin(result: Expr, view: Sequence[Access]) -> Origin:
+def _origin(result: Expr, view: Sequence[BufferAccess]) -> Origin:
     read = [dim for n in params_in(result) for dim in _dims_read(view, n)]
     dims = dims_in(result)
     return Origin(frozenset((*dims, *read)), bool(dims) and not params_in(result))
 
 
-def _dims_read(view: Sequence[Access], position: int) -> list[str]:
+def _dims_read(view: Sequence[BufferAccess], position: int) -> list[str]:
     """The dims on which an element depends, also through elements that its index takes."""
     access = view[position]
     return [*access.dims, *(dim for n in access.elements for dim in _dims_read(view, n))]

@@ -22,7 +22,7 @@ from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.operators.named_values import by_name, in_order
 from mdtensor.translate.python.expr_from_function import no_function, scalar_function, traced
 from mdtensor.translate.records.columns import Column, column_dtype, part_dtype
-from mdtensor.translate.records.records import Operand, has_parts, symbol_of
+from mdtensor.translate.records.records import RecordOperand, has_parts, symbol_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.trees import params_in
@@ -182,7 +182,7 @@ class _Probe:
             position = self._read.setdefault((number, column), len(self._read))
             return param(position, column_dtype(dtype, column))
 
-        return symbol_of(dtype, Operand(number, read, self._encoded))
+        return symbol_of(dtype, RecordOperand(number, read, self._encoded))
 
     def columns(self) -> dict[int, Columns]:
         """The columns of every operand of `f`; one at least, since its shape counts."""
@@ -231,7 +231,7 @@ class _OnColumns:
             # A column that no result depends on is not read; any parameter stands for it.
             values = {column: next(given) for column in columns}
             value = partial(_value, values, dtype)
-            symbols.append(symbol_of(dtype, Operand(number, value, self.encoded)))
+            symbols.append(symbol_of(dtype, RecordOperand(number, value, self.encoded)))
         _, results = in_order(traced(self.function, *symbols, **indices), self.names)
         return results
 

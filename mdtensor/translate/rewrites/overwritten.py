@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from mdtensor.translate.combine import Concat
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def overwritten(md_hom: MDHom) -> tuple[tuple[int, int], ...]:
@@ -42,7 +42,7 @@ Place = tuple[int, Mapping[str, int]] | None
 
 
 def _places(
-    md_hom: MDHom, number: int, buffer: Buffer, view: tuple[Access, ...]
+    md_hom: MDHom, number: int, buffer: BufferSpec, view: tuple[BufferAccess, ...]
 ) -> Iterator[Place]:
     """Where accesses to a buffer go: an offset, and elements per step of each dim."""
     for access in view:
@@ -50,7 +50,7 @@ def _places(
             yield _place(md_hom, access, buffer)
 
 
-def _place(md_hom: MDHom, access: Access, buffer: Buffer) -> Place:
+def _place(md_hom: MDHom, access: BufferAccess, buffer: BufferSpec) -> Place:
     offset = 0
     steps: dict[str, int] = {}
     for index, stride in zip(access.index, buffer.spec.strides, strict=True):

@@ -21,7 +21,7 @@ from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_rewritten, dims_in, evaluate, params_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 Range = tuple[int, int]
 Box = tuple[slice, ...]
@@ -33,7 +33,7 @@ _MOST_PARTS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MDHomPart:
     """One part: its own `md_hom`, and the boxes of the whole's arrays that it reads and writes.
 
     Behind the whole's inputs come arrays without axes, one for each of `begins`, with that value:
@@ -48,10 +48,10 @@ class Part:
 
 
 # Each step of a stencil has the parts of the one before.
-_parts = Bounded[tuple[MDHom, tuple[tuple[str, Range], ...]], Part](_MOST_PARTS)
+_parts = Bounded[tuple[MDHom, tuple[tuple[str, Range], ...]], MDHomPart](_MOST_PARTS)
 
 
-def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
+def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> MDHomPart:
     """The part of an `md_hom` on some indices of dims: from the first up to the second.
 
     Dims without `ranges` are whole. Raises TranslationError where its results do not lie in a box.
@@ -67,14 +67,14 @@ def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
     return _parts.made((md_hom, tuple(every.items())), lambda: _made(md_hom, every))
 
 
-def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
+def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> MDHomPart:
     moved = _Moved(md_hom, ranges)
     reads = tuple(moved.read(number) for number in range(len(md_hom.inputs)))
     inputs = tuple(_part_of(b, box) for b, box in zip(md_hom.inputs, reads, strict=True))
     begun = moved.begun
     first = len(inputs)
-    inputs += tuple(Buffer(f"begin_{name}", TensorSpec.of((), _INT64)) for name in begun)
-    begins = tuple(Access(first + n, ()) for n in range(len(begun)))
+    inputs += tuple(BufferSpec(f"begin_{name}", TensorSpec.of((), _INT64)) for name in begun)
+    begins = tuple(BufferAccess(first + n, ()) for n in range(len(begun)))
     written = [moved.written(access) for access in md_hom.out_view]
     if len({access.buffer for access in md_hom.out_view}) != len(md_hom.outputs):
         raise TranslationError("several results of one array are not computed in parts")
@@ -93,7 +93,7 @@ def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> Part:
         tuple(access for access, _ in written),
         moved.epilogue(reads, begins),
     )
-    return Part(part, reads, writes, tuple(ranges[name][0] for name in begun))
+    return MDHomPart(part, reads, writes, tuple(ranges[name][0] for name in begun))
 
 
 def combination(operator: Operator, extents: Sequence[int], carried: int | None = None) -> MDHom:
@@ -118,18 +118,18 @@ def combination(operator: Operator, extents: Sequence[int], carried: int | None 
         tuple(Dim(name, extent, CC) for name, extent in zip(names, extents, strict=True)),
         ScalarFunction(operator.dtypes * 2, operator.results, operator.name),
         tuple(
-            Buffer(name, TensorSpec.of(shape, operator.dtypes[n]))
+            BufferSpec(name, TensorSpec.of(shape, operator.dtypes[n]))
             for (name, n), shape in zip(sides, shapes, strict=True)
         ),
         tuple(
-            Buffer(f"out{n}", TensorSpec.of(extents, dtype))
+            BufferSpec(f"out{n}", TensorSpec.of(extents, dtype))
             for n, dtype in enumerate(operator.dtypes)
         ),
         (
-            *(Access(n, left) for n in range(width)),
-            *(Access.at(width + n, names) for n in range(width)),
+            *(BufferAccess(n, left) for n in range(width)),
+            *(BufferAccess.at(width + n, names) for n in range(width)),
         ),
-        tuple(Access.at(n, names) for n in range(width)),
+        tuple(BufferAccess.at(n, names) for n in range(width)),
     )
 
 
@@ -208,12 +208,12 @@ class _Moved:
             for axis, name in enumerate(names)
         }
 
-    def access(self, access: Access, reads: Sequence[Box]) -> Access:
+    def access(self, access: BufferAccess, reads: Sequence[Box]) -> BufferAccess:
         """An access of the input view on the box that the part has of its buffer."""
         box = reads[access.buffer]
         shape = self.md_hom.inputs[access.buffer].spec.shape
         axes = zip(access.index, box, shape, strict=True)
-        return Access(access.buffer, tuple(self._index(*each) for each in axes))
+        return BufferAccess(access.buffer, tuple(self._index(*each) for each in axes))
 
     def _index(
         self, index: AffineIndex | ComputedIndex, held: slice, extent: int
@@ -240,7 +240,7 @@ class _Moved:
 
         return all_rewritten(results, moved)
 
-    def epilogue(self, reads: Sequence[Box], begins: Sequence[Access]) -> Epilogue | None:
+    def epilogue(self, reads: Sequence[Box], begins: Sequence[BufferAccess]) -> Epilogue | None:
         """The epilogue on the part."""
         given = self.md_hom.epilogue
         if given is None:
@@ -258,13 +258,13 @@ class _Moved:
             (*(self.access(access, reads) for access in given.view), *more),
         )
 
-    def written(self, access: Access) -> tuple[Access, Box]:
+    def written(self, access: BufferAccess) -> tuple[BufferAccess, Box]:
         """An access of the output view on an array of the part's own, and where that belongs."""
         axes = [self._written(index) for index in access.index if isinstance(index, AffineIndex)]
         names = [dim for index, _ in axes for dim in index.dims]
         if len(set(names)) != len(names):
             raise TranslationError(f"results at {access!r} are no box, and not computed in parts")
-        return Access(access.buffer, tuple(i for i, _ in axes)), tuple(box for _, box in axes)
+        return BufferAccess(access.buffer, tuple(i for i, _ in axes)), tuple(box for _, box in axes)
 
     def _written(self, index: AffineIndex) -> tuple[AffineIndex, slice]:
         start = index.offset + self._shift(index)
@@ -290,6 +290,6 @@ class _Moved:
         return high - low
 
 
-def _part_of(buffer: Buffer, box: Box) -> Buffer:
+def _part_of(buffer: BufferSpec, box: Box) -> BufferSpec:
     shape = [len(range(axis.start, axis.stop, axis.step)) for axis in box]
     return replace(buffer, spec=TensorSpec.of(shape, buffer.spec.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.translate.scalar import I64, Expr, cast, const, index_of, param
 from mdtensor.translate.trees import rewritten
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
 def stored_index(number: int, dtype: np.dtype) -> Expr:
@@ -28,7 +28,7 @@ def unused_name(name: str, names: Collection[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DimReplacement:
     """The rule for expressions behind `first` more accesses, with places in those of some dims."""
 
     places: Mapping[str, Expr]
@@ -40,9 +40,9 @@ class Places:
             return param(node.number + self.first, node.dtype)
         return self.places.get(str(node.value), node) if node.op == "index" else node
 
-    def access(self, access: Access) -> Access:
+    def access(self, access: BufferAccess) -> BufferAccess:
         """The access at coordinates instead of these dims."""
-        return Access(access.buffer, tuple(map(self._index, access.index)))
+        return BufferAccess(access.buffer, tuple(map(self._index, access.index)))
 
     def _index(self, index: AffineIndex | ComputedIndex) -> AffineIndex | ComputedIndex:
         if isinstance(index, ComputedIndex):

@@ -15,11 +15,11 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat, Pointwise
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.rewrites.places_of_dims import Places, stored_index, unused_name
+from mdtensor.translate.rewrites.places_of_dims import DimReplacement, stored_index, unused_name
 from mdtensor.translate.scalar import I64, Expr, apply, cast, const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 # What stands behind the inputs of an `md_hom`: where sequences begin and end, and for each value
 # the number of its sequence.
@@ -73,7 +73,7 @@ def over_values(
     if is_range:
         more: tuple[str, ...] = (OFFSETS,)
         at, behind = AffineIndex.of(dims.batch), AffineIndex.of(dims.batch, offset=1)
-        first = [Access(count, (at,)), Access(count, (behind,))]
+        first = [BufferAccess(count, (at,)), BufferAccess(count, (behind,))]
         begin, end = (cast(param(n, dims.more[OFFSETS].dtype), I64) for n in (0, 1))
         element = index_of(along)
         here = apply("and", apply("le", begin, element), apply("lt", element, end))
@@ -81,18 +81,18 @@ def over_values(
     else:
         more, first, places, here = (), [], {}, None
         if used:
-            more, first = (ROWS,), [Access(count, (AffineIndex.of(along),))]
+            more, first = (ROWS,), [BufferAccess(count, (AffineIndex.of(along),))]
             places[dims.batch] = stored_index(0, dims.more[ROWS].dtype)
         if dims.sequence in used:
             more = (ROWS, OFFSETS)
-            first += [Access(count + 1, (ComputedIndex(places[dims.batch]),))]
+            first += [BufferAccess(count + 1, (ComputedIndex(places[dims.batch]),))]
             begin = cast(param(1, dims.more[OFFSETS].dtype), I64)
             places[dims.sequence] = index_of(along) - begin
-    moved = _OverValues(Places(places, len(first)), ragged, dims.sequence, along)
+    moved = _OverValues(DimReplacement(places, len(first)), ragged, dims.sequence, along)
     inputs = [
         replace(b, spec=ragged[n][0]) if n in ragged else b for n, b in enumerate(md_hom.inputs)
     ]
-    inputs += [Buffer(name, dims.more[name]) for name in more]
+    inputs += [BufferSpec(name, dims.more[name]) for name in more]
     view = (*first, *map(moved.access, md_hom.inp_view))
     results = md_hom.scalar.rewritten(moved.places).results
     if here is not None:
@@ -111,7 +111,7 @@ def over_values(
     return rewritten, more
 
 
-def ragged_axes(access: Access, dims: RaggedDims) -> tuple[int, int] | None:
+def ragged_axes(access: BufferAccess, dims: RaggedDims) -> tuple[int, int] | None:
     """The axes of batch and sequence of an output; None where it keeps no sequences."""
     if dims.sequence not in access.dims:
         return None
@@ -169,17 +169,17 @@ def _used(
 class _OverValues:
     """The rule for accesses: those of ragged inputs walk their values, others take `places`."""
 
-    places: Places
+    places: DimReplacement
     ragged: Mapping[int, tuple[TensorSpec, int, int]]
     sequence: str
     along: str
 
-    def access(self, access: Access) -> Access:
+    def access(self, access: BufferAccess) -> BufferAccess:
         """The access by places, along all values where its buffer is ragged."""
         is_ragged = access.buffer in self.ragged
         return self.places.access(self.walked(access) if is_ragged else access)
 
-    def walked(self, access: Access) -> Access:
+    def walked(self, access: BufferAccess) -> BufferAccess:
         """The access of a ragged buffer along all values."""
         _, batch, sequence = self.ragged[access.buffer]
         if access.index[sequence] != AffineIndex.of(self.sequence):
@@ -189,11 +189,13 @@ class _OverValues:
         return _without(access, batch, self.sequence, self.along)
 
 
-def _without(access: Access, batch: int, sequence: str, along: str) -> Access:
+def _without(access: BufferAccess, batch: int, sequence: str, along: str) -> BufferAccess:
     """The access without the axis of the batch, and along all values."""
     walk = AffineIndex.of(sequence)
     kept = [index for axis, index in enumerate(access.index) if axis != batch]
-    return Access(access.buffer, tuple([AffineIndex.of(along) if i == walk else i for i in kept]))
+    return BufferAccess(
+        access.buffer, tuple([AffineIndex.of(along) if i == walk else i for i in kept])
+    )
 
 
 def _within(md_hom: MDHom, results: tuple[Expr, ...], here: Expr) -> tuple[Expr, ...]:
@@ -221,7 +223,7 @@ def _dims(md_hom: MDHom, dims: RaggedDims, along: str, *, is_range: bool) -> tup
 
 def _outputs(
     md_hom: MDHom, dims: RaggedDims, along: str
-) -> tuple[tuple[Buffer, ...], tuple[Access, ...]]:
+) -> tuple[tuple[BufferSpec, ...], tuple[BufferAccess, ...]]:
     """The outputs and their view; those that keep sequences hold the values of a ragged array."""
     outputs, view = [*md_hom.outputs], [*md_hom.out_view]
     for n, access in enumerate(md_hom.out_view):
@@ -250,7 +252,7 @@ def _epilogue(
     epilogue = md_hom.epilogue
     if epilogue is None:
         return None
-    view: list[Access] = []
+    view: list[BufferAccess] = []
     used = {name for result in epilogue.function.results for name in dims_in(result)}
     for access in epilogue.view:
         view.append(moved.walked(access) if access.buffer in moved.ragged else access)

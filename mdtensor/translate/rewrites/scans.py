@@ -10,7 +10,7 @@ from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, rewritten
-from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
 def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
@@ -24,8 +24,10 @@ def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
     def mirrored(function: ScalarFunction) -> ScalarFunction:
         return function.rewritten(_mirroring(lasts))
 
-    def access(given: Access) -> Access:
-        return Access(given.buffer, tuple(_mirrored_axis(axis, lasts) for axis in given.index))
+    def access(given: BufferAccess) -> BufferAccess:
+        return BufferAccess(
+            given.buffer, tuple(_mirrored_axis(axis, lasts) for axis in given.index)
+        )
 
     epilogue = md_hom.epilogue
     if epilogue is not None:
@@ -46,8 +48,8 @@ def exclusive_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
     Nothing writes the first places: they hold the identity of the operator.
     """
 
-    def shifted(access: Access) -> Access:
-        return Access(access.buffer, tuple(map(shift, access.index)))
+    def shifted(access: BufferAccess) -> BufferAccess:
+        return BufferAccess(access.buffer, tuple(map(shift, access.index)))
 
     def shift(axis: AffineIndex | ComputedIndex) -> AffineIndex | ComputedIndex:
         assert isinstance(axis, AffineIndex)

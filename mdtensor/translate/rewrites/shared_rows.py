@@ -18,11 +18,11 @@ from mdtensor.translate.md_hom import Epilogue, MDHom
 from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.rewrites.overwritten import overwritten
 from mdtensor.translate.trees import dims_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowDim:
     """A dim that all `md_hom`s of a chain share: its extent, and its name in each of them.
 
     `axes` has the axis along which it lies in each slot that is handed on.
@@ -34,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChainStage:
     """One `md_hom` of a chain on a block of rows.
 
     Its arrays, inputs first, are parts of those in `slots`; in `strides`, for each array, are
@@ -57,7 +57,7 @@ class Piece:
         return tuple([pair for pair in pairs if self.slots.count(pair[1]) == 1])
 
 
-def shared_rows(chain: Sequence[Step]) -> tuple[Row, ...]:
+def shared_rows(chain: Sequence[Step]) -> tuple[RowDim, ...]:
     """The dims along which the whole chain may be cut, in the order of the last one's results.
 
     >>> from mdtensor.translate.combine import CC, Pointwise, named
@@ -88,7 +88,7 @@ def shared_rows(chain: Sequence[Step]) -> tuple[Row, ...]:
     handed = _handed_on(chain)
     if not chain or not handed:
         return ()
-    rows: list[Row] = []
+    rows: list[RowDim] = []
     last = chain[-1].md_hom
     written = [dim for access in last.out_view for dim in access.dims]
     for name in dict.fromkeys((*written, *(dim.name for dim in last.kept))):
@@ -98,7 +98,7 @@ def shared_rows(chain: Sequence[Step]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[Row, ...]:
+def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[RowDim, ...]:
     """The rows that a chain shares, where all slots of its `own`, which nobody sees, have them.
 
     None where it has no such slots.
@@ -109,12 +109,12 @@ def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[Row, ...]:
 
 def pieces(
     chain: Sequence[Step],
-    rows: Sequence[Row],
+    rows: Sequence[RowDim],
     lengths: Sequence[int],
     own: Sequence[int],
     *,
     rows_inside: bool = False,
-) -> tuple[Piece, ...]:
+) -> tuple[ChainStage, ...]:
     """The chain on a block of so many rows; slots that the block has for its `own` are compact.
 
     Elements of one row are neighbours in those, or, with `rows_inside`, those of all rows.
@@ -130,14 +130,14 @@ def pieces(
     )
 
 
-Uses = Mapping[int, Sequence[tuple[int, Access]]]
+Uses = Mapping[int, Sequence[tuple[int, BufferAccess]]]
 
 
 def _handed_on(chain: Sequence[Step]) -> Uses:
     """The accesses of each slot that one writes and another reads, with the link's number."""
     read = {slot for link in chain for slot in link.operands}
     handed = {slot for link in chain for slot in link.results} & read
-    uses: dict[int, list[tuple[int, Access]]] = {slot: [] for slot in sorted(handed)}
+    uses: dict[int, list[tuple[int, BufferAccess]]] = {slot: [] for slot in sorted(handed)}
     for number, link in enumerate(chain):
         for access in link.md_hom.out_view:
             if (slot := link.results[access.buffer]) in uses:
@@ -148,12 +148,12 @@ def _handed_on(chain: Sequence[Step]) -> Uses:
     return uses
 
 
-def _reads(md_hom: MDHom) -> tuple[Access, ...]:
+def _reads(md_hom: MDHom) -> tuple[BufferAccess, ...]:
     between = () if md_hom.epilogue is None else md_hom.epilogue.view
     return (*md_hom.inp_view, *between)
 
 
-def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> Row | None:
+def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> RowDim | None:
     """The row that a dim of the last `md_hom` is part of, if all others have it too."""
     names: dict[int, str] = {len(chain) - 1: last}
     axes: dict[int, int] = {}
@@ -180,15 +180,15 @@ def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> Row | None:
     for slot, uses in handed.items():
         if any(_axes_of(access, names[n]) != [axes[slot]] for n, access in uses):
             return None
-    return Row(extent, tuple(names[n] for n in range(len(chain))), tuple(axes.items()))
+    return RowDim(extent, tuple(names[n] for n in range(len(chain))), tuple(axes.items()))
 
 
-def _axes_of(access: Access, dim: str) -> list[int]:
+def _axes_of(access: BufferAccess, dim: str) -> list[int]:
     """The axes into which indices are that depend on a dim."""
     return [axis for axis, index in enumerate(access.index) if dim in index.dims]
 
 
-def _plain(access: Access, axis: int) -> str | None:
+def _plain(access: BufferAccess, axis: int) -> str | None:
     """The dim that is itself the index into an axis."""
     index = access.index[axis]
     if not isinstance(index, AffineIndex) or len(index.dims) != 1:
@@ -209,13 +209,18 @@ def _is_cut(md_hom: MDHom, name: str) -> bool:
     return all(name not in dims_in(expr) for expr in taken)
 
 
-def _step(access: Access, md_hom: MDHom, name: str) -> int:
+def _step(access: BufferAccess, md_hom: MDHom, name: str) -> int:
     """Elements between the results of neighbouring indices of a dim."""
     return sum(_along(access, md_hom.outputs[access.buffer], name))
 
 
 def _compact(
-    slot: int, spec: TensorSpec, rows: Sequence[Row], lengths: Sequence[int], *, rows_inside: bool
+    slot: int,
+    spec: TensorSpec,
+    rows: Sequence[RowDim],
+    lengths: Sequence[int],
+    *,
+    rows_inside: bool,
 ) -> TensorSpec:
     shape = list(spec.shape)
     along = [dict(row.axes)[slot] for row in rows]
@@ -240,7 +245,7 @@ class _Piecewise:
     lengths: Sequence[int]
     compact: Mapping[int, TensorSpec]
 
-    def piece(self) -> Piece:
+    def piece(self) -> ChainStage:
         md_hom = self.link.md_hom
         inputs: dict[tuple[int, tuple[int, ...]], int] = {}
         view = [self._numbered(access, inputs) for access in md_hom.inp_view]
@@ -261,26 +266,30 @@ class _Piecewise:
         )
         slots = (*(self.link.operands[n] for n, _ in inputs), *self.link.results)
         steps = (*(strides for _, strides in inputs), *(outputs[n] for n in sorted(outputs)))
-        return Piece(part, slots, steps)
+        return ChainStage(part, slots, steps)
 
-    def _numbered(self, access: Access, inputs: dict[tuple[int, tuple[int, ...]], int]) -> Access:
+    def _numbered(
+        self, access: BufferAccess, inputs: dict[tuple[int, tuple[int, ...]], int]
+    ) -> BufferAccess:
         """The access to an array of its own for each way in which blocks follow each other."""
         strides = self._strides(access, self.link.operands, self.link.md_hom)
         number = inputs.setdefault((access.buffer, strides), len(inputs))
         return replace(access, buffer=number)
 
-    def _strides(self, access: Access, slots: Sequence[int], md_hom: MDHom) -> tuple[int, ...]:
+    def _strides(
+        self, access: BufferAccess, slots: Sequence[int], md_hom: MDHom
+    ) -> tuple[int, ...]:
         if slots[access.buffer] in self.compact:
             return (0,) * len(self.names)
         is_read = slots is self.link.operands
         buffer = (md_hom.inputs if is_read else md_hom.outputs)[access.buffer]
         return tuple(sum(_along(access, buffer, name)) for name in self.names)
 
-    def _buffer(self, buffer: Buffer, slot: int) -> Buffer:
+    def _buffer(self, buffer: BufferSpec, slot: int) -> BufferSpec:
         return replace(buffer, spec=self.compact.get(slot, buffer.spec))
 
 
-def _along(access: Access, buffer: Buffer, name: str) -> Iterator[int]:
+def _along(access: BufferAccess, buffer: BufferSpec, name: str) -> Iterator[int]:
     """What an index of a dim adds to the address, for each axis."""
     for index, stride in zip(access.index, buffer.spec.strides, strict=True):
         if isinstance(index, AffineIndex):

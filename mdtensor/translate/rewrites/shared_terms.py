@@ -20,11 +20,11 @@ from mdtensor.translate.operations import LONG_FUNCTIONS
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, params_in, substitute
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SharedTerm:
     """A function of elements, whichever `md_hom` takes it: parameters and dims by first use.
 
     Parameter n is the element of a slot that access n reads.
@@ -32,7 +32,7 @@ class Term:
 
     function: Expr
     slots: tuple[int, ...]
-    view: tuple[Access, ...]
+    view: tuple[BufferAccess, ...]
     extents: tuple[int, ...]
 
 
@@ -50,7 +50,7 @@ def with_shared_terms(chain: Sequence[Step]) -> tuple[Step, ...]:
         links = _shared(links, max(shared, key=lambda term: term.function.size))
 
 
-def _terms(link: Step) -> Iterator[tuple[Term, Expr]]:
+def _terms(link: Step) -> Iterator[tuple[SharedTerm, Expr]]:
     """The terms of an `md_hom` that take long, each with the expression that it is there."""
     md_hom = link.md_hom
     if not all(access.is_affine for access in md_hom.inp_view):
@@ -62,14 +62,14 @@ def _terms(link: Step) -> Iterator[tuple[Term, Expr]]:
                 yield term, node
 
 
-def _term(link: Step, node: Expr) -> Term:
+def _term(link: Step, node: Expr) -> SharedTerm:
     md_hom = link.md_hom
     taken = params_in(node)
     accesses = [md_hom.inp_view[n] for n in taken]
     names = {name: f"d{n}" for n, name in enumerate(_dims(accesses))}
     types = [md_hom.scalar.params[n] for n in taken]
     given = {old: param(new, types[new]) for new, old in enumerate(taken)}
-    return Term(
+    return SharedTerm(
         substitute(node, given),
         tuple(link.operands[access.buffer] for access in accesses),
         tuple(replace(a.renamed(names), buffer=n) for n, a in enumerate(accesses)),
@@ -77,12 +77,12 @@ def _term(link: Step, node: Expr) -> Term:
     )
 
 
-def _dims(accesses: Sequence[Access]) -> tuple[str, ...]:
+def _dims(accesses: Sequence[BufferAccess]) -> tuple[str, ...]:
     """Names of dims in the order in which accesses have them."""
     return tuple(dict.fromkeys(name for access in accesses for name in access.dims))
 
 
-def _shared(links: Sequence[Step], term: Term) -> tuple[Step, ...]:
+def _shared(links: Sequence[Step], term: SharedTerm) -> tuple[Step, ...]:
     """The chain in which a term is computed before the first `md_hom` that takes it."""
     slot = 1 + max(slot for link in links for slot in (*link.operands, *link.results))
     spec = TensorSpec.of(term.extents, term.function.dtype)
@@ -100,7 +100,7 @@ def _shared(links: Sequence[Step], term: Term) -> tuple[Step, ...]:
     return tuple(made)
 
 
-def _computed(link: Step, node: Expr, term: Term, slot: int, spec: TensorSpec) -> Step:
+def _computed(link: Step, node: Expr, term: SharedTerm, slot: int, spec: TensorSpec) -> Step:
     """The `md_hom` of a term, on the buffers of one that takes it."""
     read = [link.md_hom.inputs[link.md_hom.inp_view[n].buffer] for n in params_in(node)]
     names = [f"d{n}" for n in range(len(term.extents))]
@@ -108,9 +108,9 @@ def _computed(link: Step, node: Expr, term: Term, slot: int, spec: TensorSpec) -
         tuple(Dim(name, n, CC) for name, n in zip(names, term.extents, strict=True)),
         ScalarFunction(tuple(buffer.spec.dtype for buffer in read), (term.function,)),
         tuple(replace(buffer, name=f"x{n}") for n, buffer in enumerate(read)),
-        (Buffer("term", spec),),
+        (BufferSpec("term", spec),),
         term.view,
-        (Access.at(0, names),),
+        (BufferAccess.at(0, names),),
     )
     return Step(md_hom, term.slots, (slot,))
 
@@ -122,7 +122,7 @@ def _reading(link: Step, node: Expr, slot: int, spec: TensorSpec) -> Step:
     result = param(len(md_hom.inp_view), spec.dtype)
     function = md_hom.scalar.rewritten(lambda other: result if other == node else other)
     taken = sorted({n for expr in function.results for n in params_in(expr)})
-    own = Access(len(md_hom.inputs), tuple(map(AffineIndex.of, _dims(accesses))))
+    own = BufferAccess(len(md_hom.inputs), tuple(map(AffineIndex.of, _dims(accesses))))
     view, types = (*md_hom.inp_view, own), (*function.params, spec.dtype)
     given = {old: param(new, types[old]) for new, old in enumerate(taken)}
     return Step(
@@ -133,7 +133,7 @@ def _reading(link: Step, node: Expr, slot: int, spec: TensorSpec) -> Step:
                 params=tuple(types[n] for n in taken),
                 results=tuple(substitute(expr, given) for expr in function.results),
             ),
-            inputs=(*md_hom.inputs, Buffer("term", spec)),
+            inputs=(*md_hom.inputs, BufferSpec("term", spec)),
             inp_view=tuple(view[n] for n in taken),
         ),
         (*link.operands, slot),

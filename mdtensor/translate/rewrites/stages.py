@@ -16,7 +16,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.scalar_function import identity_function
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.views import BufferAccess, BufferSpec
 
 
 def stages(md_hom: MDHom) -> Program:
@@ -93,9 +93,9 @@ def _cut(md_hom: MDHom, group: frozenset[str]) -> tuple[MDHom, MDHom, tuple[int,
     """What combines the dims of a group, what is left to do on its results, and inputs of that."""
     kept = [d for d in md_hom.dims if d.name not in group or isinstance(d.combine, PrefixSum)]
     spec = [TensorSpec.of([d.extent for d in kept], t) for t in md_hom.scalar.result_dtypes]
-    buffers = tuple(Buffer(f"t{n}", s) for n, s in enumerate(spec))
+    buffers = tuple(BufferSpec(f"t{n}", s) for n, s in enumerate(spec))
     names = [dim.name for dim in kept]
-    places = tuple(Access.at(n, names) for n in range(len(buffers)))
+    places = tuple(BufferAccess.at(n, names) for n in range(len(buffers)))
 
     def combine(dim: Dim, here: bool) -> Combine:
         return dim.combine if (dim.name in group) == here else CC

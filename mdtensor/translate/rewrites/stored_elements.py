@@ -13,10 +13,10 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Concat, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.rewrites.places_of_dims import Places, stored_index, unused_name
+from mdtensor.translate.rewrites.places_of_dims import DimReplacement, stored_index, unused_name
 from mdtensor.translate.scalar import I64, Expr, apply, cast, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 _DENSE = "a.toarray() stores all elements of a sparse array a"
 
@@ -49,9 +49,9 @@ def over_coordinates(
         for n, (name, axis) in enumerate(walked.items())
     }
     count = len(md_hom.inputs)
-    first = [Access(count + axis, (AffineIndex.of(along.name),)) for axis in walked.values()]
+    first = [BufferAccess(count + axis, (AffineIndex.of(along.name),)) for axis in walked.values()]
     here = None if kept is None else equal(index_of(kept), places[kept])
-    more = [Buffer(f"at{axis}", spec) for axis, spec in enumerate(coordinates)]
+    more = [BufferSpec(f"at{axis}", spec) for axis, spec in enumerate(coordinates)]
     inputs = _with_values(md_hom, buffer, values, more)
     return _over(md_hom, along, buffer, inputs, first, places, here)
 
@@ -85,15 +85,15 @@ def over_ranges(
     at, count = access.index[axis], len(md_hom.inputs)
     assert isinstance(at, AffineIndex)
     behind = AffineIndex(at.coefficients, at.offset + 1)
-    first = [Access(count, (AffineIndex.of(along.name),))]
-    first += [Access(count + 1, (at,)), Access(count + 1, (behind,))]
+    first = [BufferAccess(count, (AffineIndex.of(along.name),))]
+    first += [BufferAccess(count + 1, (at,)), BufferAccess(count + 1, (behind,))]
     begin, end = (cast(param(n, pointers.dtype), I64) for n in (1, 2))
     element = index_of(along.name)
     here = apply("and", apply("le", begin, element), apply("lt", element, end))
     places = {name: stored_index(0, indices.dtype) for name, n in walked.items() if n != axis}
     if {name for name, n in walked.items() if n == axis} - {kept}:
         raise TranslationError("the compressed dim of a sparse operand is combined", hint=_DENSE)
-    more = [Buffer("at", indices), Buffer("ptr", pointers)]
+    more = [BufferSpec("at", indices), BufferSpec("ptr", pointers)]
     inputs = _with_values(md_hom, buffer, values, more)
     return _over(md_hom, along, buffer, inputs, first, places, here)
 
@@ -110,8 +110,8 @@ def axes_of_results(md_hom: MDHom, buffer: int) -> tuple[int | None, bool]:
 
 
 def _with_values(
-    md_hom: MDHom, buffer: int, values: TensorSpec, more: Sequence[Buffer]
-) -> tuple[Buffer, ...]:
+    md_hom: MDHom, buffer: int, values: TensorSpec, more: Sequence[BufferSpec]
+) -> tuple[BufferSpec, ...]:
     given = [replace(b, spec=values) if n == buffer else b for n, b in enumerate(md_hom.inputs)]
     return (*given, *more)
 
@@ -120,8 +120,8 @@ def _over(
     md_hom: MDHom,
     along: Dim,
     buffer: int,
-    inputs: tuple[Buffer, ...],
-    first: Sequence[Access],
+    inputs: tuple[BufferSpec, ...],
+    first: Sequence[BufferAccess],
     places: Mapping[str, Expr],
     here: Expr | None,
 ) -> MDHom:
@@ -129,8 +129,8 @@ def _over(
 
     An element counts where the condition `here` holds.
     """
-    moved = Places(places, len(first))
-    element = Access(buffer, (AffineIndex.of(along.name),))
+    moved = DimReplacement(places, len(first))
+    element = BufferAccess(buffer, (AffineIndex.of(along.name),))
     view = [*first]
     view += [element if a.buffer == buffer else moved.access(a) for a in md_hom.inp_view]
     results = md_hom.scalar.rewritten(moved).results
@@ -149,7 +149,7 @@ def _over(
     )
 
 
-def _walked(md_hom: MDHom, buffer: int) -> tuple[Access, dict[str, int]]:
+def _walked(md_hom: MDHom, buffer: int) -> tuple[BufferAccess, dict[str, int]]:
     """The access of an input, and the dims that walk it with their axes, but for extents of 1."""
     between = () if md_hom.epilogue is None else md_hom.epilogue.view
     found = [access for access in (*md_hom.inp_view, *between) if access.buffer == buffer]

@@ -94,7 +94,7 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class BorderStrips:
     """The first and the last `width` points of an axis, as two dims: which end, and which point.
 
     Indices count from the nearer end, below zero from the upper one as computed indices do, so
@@ -141,7 +141,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeAxis:
     """All points of an axis that may be shorter than the neighbourhood."""
 
     extent: int
@@ -178,7 +178,7 @@ class Whole:
         return ComputedIndex(apply("min", there, end - there)), None
 
 
-Part = Inside | Sides | Whole
+Part = Inside | BorderStrips | WholeAxis
 """The points of one axis that a block has."""
 
 

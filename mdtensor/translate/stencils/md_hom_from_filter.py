@@ -12,7 +12,7 @@ from mdtensor.translate.scalar import BOOL, I64, Expr, apply, cast, const, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,16 @@ def md_homs_from_filter(
     md_hom[i0:64, s1:2, i1:1, r1:3](f, (cc, cc, cc, pw(add)), epilogue g)
     """
     dtype = _combined_dtype(given, field.dtype, weights)
-    inputs = [Buffer("u", field)]
-    reads = [Access(0, tuple(map(_index, range(len(given.sizes)), given.sizes, given.starts)))]
+    inputs = [BufferSpec("u", field)]
+    reads = [
+        BufferAccess(0, tuple(map(_index, range(len(given.sizes)), given.sizes, given.starts)))
+    ]
     params, element = [dtype], param(0, dtype)
     operator = named(given.combine, [dtype])
     if weights is not None:
-        inputs.append(Buffer("w", weights))
+        inputs.append(BufferSpec("w", weights))
         place = (_index(axis, size, 0) for axis, size in enumerate(given.sizes))
-        reads.append(Access(1, tuple(place)))
+        reads.append(BufferAccess(1, tuple(place)))
         params.append(weights.dtype)
         weight = param(1, weights.dtype)
         if given.combine == "add":

@@ -19,7 +19,7 @@ from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import stored, taken_dtype
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def md_homs_from_ranks(given: RankFilter, field: TensorSpec, out: TensorSpec) ->
     stencil = Stencil(
         field.shape,
         ScalarFunction((dtype,) * len(elements), (result,)),
-        (Buffer("u", field),),
+        (BufferSpec("u", field),),
         frozenset([0]),
         tuple(
-            Access(0, tuple(AffineIndex.of(offset=step) for step in place))
+            BufferAccess(0, tuple(AffineIndex.of(offset=step) for step in place))
             for place in given.places
         ),
     )

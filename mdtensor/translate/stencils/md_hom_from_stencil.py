@@ -19,8 +19,15 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, cast, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.stencils.borders import Border, Inside, Part, Sides, Whole, outside
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.stencils.borders import (
+    Border,
+    BorderStrips,
+    Inside,
+    Part,
+    WholeAxis,
+    outside,
+)
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +41,9 @@ class Stencil:
 
     shape: tuple[int, ...]
     scalar: ScalarFunction
-    inputs: tuple[Buffer, ...]
+    inputs: tuple[BufferSpec, ...]
     fields: frozenset[int]
-    reads: tuple[Access, ...]
+    reads: tuple[BufferAccess, ...]
     window: tuple[Dim, ...] = ()
     epilogue: Epilogue | None = None
 
@@ -124,9 +131,9 @@ def _blocks(stencil: Stencil, border: Border, shape: Sequence[int]) -> list[tupl
     widths = [max(-low, high) for low, high in stencil.reach]
     inside = math.prod(max(0, n - 2 * w) for n, w in zip(shape, widths, strict=True))
     if 2 * inside <= math.prod(shape):
-        return [tuple(Whole(n) for n in shape)]
+        return [tuple(WholeAxis(n) for n in shape)]
     parts = [
-        [Inside(w, n - 2 * w, w), *([Sides(w, n)] if w else [])]
+        [Inside(w, n - 2 * w, w), *([BorderStrips(w, n)] if w else [])]
         for n, w in zip(shape, widths, strict=True)
     ]
     return list(itertools.product(*parts))
@@ -143,7 +150,7 @@ def _fixed_blocks(stencil: Stencil) -> list[tuple[Part, ...]]:
         before, after = min(-low, extent), min(high, max(0, extent + low))
         within.append(Inside(before, extent - before - after, before))
         if before == after:
-            ends.append([Sides(before, extent)] if before else [])
+            ends.append([BorderStrips(before, extent)] if before else [])
             continue
         pairs = ((0, before), (extent - after, after))
         ends.append([Inside(start, width, start) for start, width in pairs if width])
@@ -178,7 +185,7 @@ def _kept(stencil: Stencil) -> Stencil:
         ScalarFunction(types, elements, "kept"),
         stencil.inputs,
         stencil.fields,
-        tuple(Access(field, here) for field in fields),
+        tuple(BufferAccess(field, here) for field in fields),
     )
 
 
@@ -186,7 +193,7 @@ def _md_hom(
     stencil: Stencil, border: Border, block: Sequence[Part], outputs: Sequence[TensorSpec]
 ) -> MDHom:
     extents = {dim.name: dim.extent for dim in stencil.window}
-    view: list[Access] = []
+    view: list[BufferAccess] = []
     elements: list[Expr] = []
     for number, (read, taken) in enumerate(zip(stencil.reads, stencil.scalar.params, strict=True)):
         element = cast(param(number, stencil.inputs[read.buffer].spec.dtype), taken)
@@ -205,16 +212,16 @@ def _md_hom(
         (*dims, *stencil.window),
         stencil.scalar.after(types, elements),
         stencil.inputs,
-        tuple(Buffer(f"v{n}", spec) for n, spec in enumerate(outputs)),
+        tuple(BufferSpec(f"v{n}", spec) for n, spec in enumerate(outputs)),
         tuple(view),
-        tuple(Access(n, written) for n in range(len(outputs))),
+        tuple(BufferAccess(n, written) for n in range(len(outputs))),
         stencil.epilogue,
     )
 
 
 def _placed(
-    read: Access, border: Border, block: Sequence[Part], extents: Mapping[str, int]
-) -> tuple[Access, Expr | None]:
+    read: BufferAccess, border: Border, block: Sequence[Part], extents: Mapping[str, int]
+) -> tuple[BufferAccess, Expr | None]:
     """The access at a point of a block, and the condition under which its element exists."""
     inside: Expr | None = None
     index: list[AffineIndex | ComputedIndex] = []
@@ -223,7 +230,7 @@ def _placed(
         index.append(place)
         if here is not None:
             inside = here if inside is None else inside & here
-    return Access(read.buffer, tuple(index)), inside
+    return BufferAccess(read.buffer, tuple(index)), inside
 
 
 def _affine(index: AffineIndex | ComputedIndex) -> AffineIndex:

@@ -18,20 +18,20 @@ from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.slices import (
     Assembly,
-    Fused,
+    ElementRead,
+    FusedValue,
     Leaf,
-    Read,
-    Reduction,
+    ReducedValue,
     Source,
     composed,
     dim_of,
     fused_from_source,
 )
 from mdtensor.translate.trees import substitute
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
-def program_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> Program:
+def program_from_slices(fused: FusedValue, specs: Sequence[TensorSpec]) -> Program:
     """The program that computes a value, in C order; `specs` are those of the leaves by number.
 
     >>> from mdtensor.translate.stencils.slices import combined, fused_from_source, sliced
@@ -53,27 +53,27 @@ class _Chain:
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.builder = ProgramBuilder(specs)
         # Compared one by one: sources with watched numbers have no hash.
-        self.known: list[tuple[Reduction | Assembly, int]] = []
+        self.known: list[tuple[ReducedValue | Assembly, int]] = []
 
-    def finish(self, fused: Fused) -> int:
+    def finish(self, fused: FusedValue) -> int:
         """Adds the steps that compute a value, and gives its slot."""
         source = fused.reads[0].source if len(fused.reads) == 1 else None
         if isinstance(source, Assembly) and fused == fused_from_source(source):
             return self._assemble(source)
-        out = Buffer("out", TensorSpec.of(fused.shape, fused.dtype))
+        out = BufferSpec("out", TensorSpec.of(fused.shape, fused.dtype))
         carrier = _carrier(fused)
         if carrier is None:
             reads = _Reads(self)
             view = reads.view(fused)
             dims = tuple(Dim(dim_of(axis), extent, CC) for axis, extent in enumerate(fused.shape))
-            written = Access.at(0, [dim.name for dim in dims])
+            written = BufferAccess.at(0, [dim.name for dim in dims])
             md_hom = MDHom(
                 dims, _function(fused, stored=True), reads.buffers, (out,), view, (written,)
             )
             return self._add(md_hom, reads)
         return self._with_epilogue(fused, carrier, out)
 
-    def slot(self, source: Reduction | Assembly) -> int:
+    def slot(self, source: ReducedValue | Assembly) -> int:
         """The slot of a reduction or an assembly."""
         for known, slot in self.known:
             if known is source or known == source:
@@ -88,13 +88,13 @@ class _Chain:
         return slot
 
     def _assemble(self, assembly: Assembly) -> int:
-        out = Buffer("out", TensorSpec.of(assembly.shape, assembly.dtype))
+        out = BufferSpec("out", TensorSpec.of(assembly.shape, assembly.dtype))
         made: list[tuple[MDHom, _Reads]] = []
         for block in assembly.blocks:
             reads = _Reads(self)
             view = reads.view(block.of)
             dims = tuple(Dim(dim_of(axis), n, CC) for axis, n in enumerate(block.of.shape))
-            written = (Access(0, block.places),)
+            written = (BufferAccess(0, block.places),)
             function = _function(block.of, stored=True)
             md_hom = MDHom(dims, function, reads.buffers, (out,), view, written)
             made.append((md_hom, reads))
@@ -103,20 +103,20 @@ class _Chain:
             self.builder.add(md_hom, reads.inputs, (slot,))
         return slot
 
-    def _reduce(self, reduction: Reduction) -> int:
+    def _reduce(self, reduction: ReducedValue) -> int:
         spec = TensorSpec.of(reduction.shape, reduction.dtype)
-        written = Access.at(0, [dim_of(axis) for axis in reduction.kept])
+        written = BufferAccess.at(0, [dim_of(axis) for axis in reduction.kept])
         reads = _Reads(self)
         view = reads.view(reduction.of)
-        out = (Buffer("out", spec),)
+        out = (BufferSpec("out", spec),)
         dims, function = _dims(reduction), _function(reduction.of)
         md_hom = MDHom(dims, function, reads.buffers, out, view, (written,))
         return self._add(md_hom, reads)
 
-    def _with_epilogue(self, fused: Fused, carrier: Read, out: Buffer) -> int:
+    def _with_epilogue(self, fused: FusedValue, carrier: ElementRead, out: BufferSpec) -> int:
         """The reduction that `carrier` reads, finished by the rest of the value's expression."""
         reduction = carrier.source
-        assert isinstance(reduction, Reduction)
+        assert isinstance(reduction, ReducedValue)
         reads = _Reads(self)
         view = reads.view(reduction.of)
         places = {
@@ -138,7 +138,7 @@ class _Chain:
             reads.buffers,
             (out,),
             view,
-            (Access(0, tuple(axes)),),
+            (BufferAccess(0, tuple(axes)),),
             None if result == param(0, types[0]) else epilogue,
         )
         return self._add(md_hom, reads)
@@ -150,20 +150,20 @@ class _Reads:
     def __init__(self, chain: _Chain) -> None:
         self._chain = chain
         self._numbers: dict[int, int] = {}
-        self._buffers: list[Buffer] = []
+        self._buffers: list[BufferSpec] = []
 
     @property
-    def buffers(self) -> tuple[Buffer, ...]:
+    def buffers(self) -> tuple[BufferSpec, ...]:
         return tuple(self._buffers)
 
     @property
     def inputs(self) -> tuple[int, ...]:
         return tuple(self._numbers)
 
-    def view(self, fused: Fused) -> tuple[Access, ...]:
+    def view(self, fused: FusedValue) -> tuple[BufferAccess, ...]:
         return tuple(self.access(read.source, read.index) for read in fused.reads)
 
-    def access(self, source: Source, index: tuple[AffineIndex, ...]) -> Access:
+    def access(self, source: Source, index: tuple[AffineIndex, ...]) -> BufferAccess:
         if isinstance(source, Leaf):
             slot, name = source.number, f"a{source.number}"
         else:
@@ -171,14 +171,14 @@ class _Reads:
             name = f"t{slot - self._chain.builder.operands}"
         if slot not in self._numbers:
             self._numbers[slot] = len(self._numbers)
-            self._buffers.append(Buffer(name, self._chain.builder.specs[slot]))
-        return Access(self._numbers[slot], index)
+            self._buffers.append(BufferSpec(name, self._chain.builder.specs[slot]))
+        return BufferAccess(self._numbers[slot], index)
 
 
-def _carrier(fused: Fused) -> Read | None:
+def _carrier(fused: FusedValue) -> ElementRead | None:
     """The read of a reduction that all else can be an epilogue of: it takes each element once."""
     for read in fused.reads:
-        if not isinstance(read.source, Reduction):
+        if not isinstance(read.source, ReducedValue):
             continue
         extents = {dim_of(axis): extent for axis, extent in enumerate(fused.shape)}
         plain = all(
@@ -195,7 +195,7 @@ def _carrier(fused: Fused) -> Read | None:
     return None
 
 
-def _dims(reduction: Reduction) -> tuple[Dim, ...]:
+def _dims(reduction: ReducedValue) -> tuple[Dim, ...]:
     op = named(reduction.op, [reduction.dtype])
     combine = PrefixSum(op) if reduction.scans else Pointwise(op)
     return tuple(
@@ -204,7 +204,7 @@ def _dims(reduction: Reduction) -> tuple[Dim, ...]:
     )
 
 
-def _function(fused: Fused, *, stored: bool = False) -> ScalarFunction:
+def _function(fused: FusedValue, *, stored: bool = False) -> ScalarFunction:
     """The function of a value, which is combined, or `stored` as it is."""
     types = tuple(read.source.dtype for read in fused.reads)
     return ScalarFunction(types, (_stored(fused.expr) if stored else fused.expr,))

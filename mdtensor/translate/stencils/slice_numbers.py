@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mdtensor.translate.stencils.slices import Block, Fused, Leaf, Read, Reduction, Source
+from mdtensor.translate.stencils.slices import (
+    ArrayPart,
+    ElementRead,
+    FusedValue,
+    Leaf,
+    ReducedValue,
+    Source,
+)
 from mdtensor.translate.views import AffineIndex
 
 Number = Callable[[int], int]  # what takes the place of a number
@@ -21,7 +28,7 @@ class _TooManyError(Exception):
     """An expression has more numbers than are worth a look."""
 
 
-def without_numbers(value: Fused) -> tuple[Fused, tuple[int, ...]] | None:
+def without_numbers(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]] | None:
     """The skeleton of an expression, and its numbers in order; None where there are too many.
 
     >>> import numpy as np
@@ -49,27 +56,27 @@ def without_numbers(value: Fused) -> tuple[Fused, tuple[int, ...]] | None:
         return None
 
 
-def with_numbers(skeleton: Fused, numbers: Sequence[int]) -> Fused:
+def with_numbers(skeleton: FusedValue, numbers: Sequence[int]) -> FusedValue:
     """The expression of a skeleton with these numbers, which need no hash."""
     left = iter(numbers)
     return _renewed(skeleton, lambda _: next(left))
 
 
-def _renewed(value: Fused, number: Number) -> Fused:
+def _renewed(value: FusedValue, number: Number) -> FusedValue:
     shape = _all(value.shape, number)
-    return Fused(shape, value.expr, tuple([_read(read, number) for read in value.reads]))
+    return FusedValue(shape, value.expr, tuple([_read(read, number) for read in value.reads]))
 
 
-def _read(read: Read, number: Number) -> Read:
-    return Read(_source(read.source, number), _indices(read.index, number))
+def _read(read: ElementRead, number: Number) -> ElementRead:
+    return ElementRead(_source(read.source, number), _indices(read.index, number))
 
 
 def _source(source: Source, number: Number) -> Source:
     if isinstance(source, Leaf):
         return replace(source, shape=_all(source.shape, number))
-    if isinstance(source, Reduction):
+    if isinstance(source, ReducedValue):
         return replace(source, of=_renewed(source.of, number))
-    blocks = [Block(_indices(b.places, number), _renewed(b.of, number)) for b in source.blocks]
+    blocks = [ArrayPart(_indices(b.places, number), _renewed(b.of, number)) for b in source.blocks]
     return replace(source, shape=_all(source.shape, number), blocks=tuple(blocks))
 
 

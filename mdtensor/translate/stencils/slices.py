@@ -34,13 +34,13 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class ReducedValue:
     """A fused value whose axes are combined by the operator of that name.
 
     Axes that it `scans` stay: each element is combined with all before it.
     """
 
-    of: Fused
+    of: FusedValue
     op: str
     axes: frozenset[int]
     scans: bool = False
@@ -64,11 +64,11 @@ class Reduction:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ArrayPart:
     """A value that is a part of an array; `places` are indices into it by the value's axes."""
 
     places: tuple[AffineIndex, ...]
-    of: Fused
+    of: FusedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,23 @@ class Assembly:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    blocks: tuple[Block, ...]
+    blocks: tuple[ArrayPart, ...]
 
 
-Source = Leaf | Reduction | Assembly
+Source = Leaf | ReducedValue | Assembly
 
 
-def made_of(source: Source) -> tuple[Fused, ...]:
+def made_of(source: Source) -> tuple[FusedValue, ...]:
     """The values that a source is computed from."""
     if isinstance(source, Leaf):
         return ()
-    if isinstance(source, Reduction):
+    if isinstance(source, ReducedValue):
         return (source.of,)
     return tuple([block.of for block in source.blocks])
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ElementRead:
     """An element of a source for every point; axis n of the fused value is the dim `i<n>`."""
 
     source: Source
@@ -101,16 +101,20 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedValue:
     """A value for every point of a shape: an expression of the elements read there."""
 
     shape: tuple[int, ...]
     expr: Expr
-    reads: tuple[Read, ...]
+    reads: tuple[ElementRead, ...]
     _hash: int | None = field(init=False, default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fused, (self.shape, self.expr, self.reads)  # hashes of another process are others
+        return FusedValue, (
+            self.shape,
+            self.expr,
+            self.reads,
+        )  # hashes of another process are others
 
     def __hash__(self) -> int:
         found = self._hash
@@ -136,23 +140,27 @@ class Fused:
         return tuple(found)
 
 
-def fused_from_source(source: Source) -> Fused:
+def fused_from_source(source: Source) -> FusedValue:
     """The elements of a source as they are."""
     index = tuple(AffineIndex.of(dim_of(axis)) for axis in range(len(source.shape)))
-    return Fused(source.shape, param(0, source.dtype), (Read(source, index),))
+    return FusedValue(source.shape, param(0, source.dtype), (ElementRead(source, index),))
 
 
-def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Expr]) -> Fused:
+def combined(
+    operands: Sequence[FusedValue | Expr | Number], build: Callable[..., Expr]
+) -> FusedValue:
     """An expression of the operands' elements, broadcast against each other.
 
     `build` makes the expression from theirs. Raises ShapeError where shapes do not fit.
     """
-    shape = _broadcast_shape([operand.shape for operand in operands if isinstance(operand, Fused)])
-    reads: dict[Read, Expr] = {}
+    shape = _broadcast_shape(
+        [operand.shape for operand in operands if isinstance(operand, FusedValue)]
+    )
+    reads: dict[ElementRead, Expr] = {}
     elements: list[Expr] = []
     is_renumbered = False
     for operand in operands:
-        if not isinstance(operand, Fused):
+        if not isinstance(operand, FusedValue):
             elements.append(as_expr(operand))
             continue
         stretched = broadcast(operand, shape)
@@ -164,7 +172,7 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
     value = build(*elements)
     if is_renumbered:
         value = unified(value)  # the operands share what they shared before
-    fused = Fused(shape, value, tuple(reads))
+    fused = FusedValue(shape, value, tuple(reads))
     return fused if _takes_all(value, elements) else _without_unused(fused)
 
 
@@ -202,17 +210,17 @@ def _takes_all(value: Expr, elements: Sequence[Expr]) -> bool:
     return not left
 
 
-def _without_unused(fused: Fused) -> Fused:
+def _without_unused(fused: FusedValue) -> FusedValue:
     used = params_in(fused.expr)
     if len(used) == len(fused.reads):
         return fused
     reads = [fused.reads[n] for n in used]
     numbers = {n: position for position, n in enumerate(used)}
     moved = [param(numbers.get(n, 0), read.source.dtype) for n, read in enumerate(fused.reads)]
-    return Fused(fused.shape, _renumbered(fused.expr, moved), tuple(reads))
+    return FusedValue(fused.shape, _renumbered(fused.expr, moved), tuple(reads))
 
 
-def broadcast(fused: Fused, shape: Sequence[int]) -> Fused:
+def broadcast(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
     """The value on a larger shape, which axes of extent 1 and missing ones are repeated over.
 
     Raises ShapeError where it does not fit.
@@ -229,13 +237,13 @@ def broadcast(fused: Fused, shape: Sequence[int]) -> Fused:
     return _viewed(fused, shape, places)
 
 
-def transposed(fused: Fused, axes: Sequence[int]) -> Fused:
+def transposed(fused: FusedValue, axes: Sequence[int]) -> FusedValue:
     """The value with its axes in another order."""
     places = [AffineIndex.of(dim_of(axes.index(axis))) for axis in range(len(fused.shape))]
     return _viewed(fused, [fused.shape[axis] for axis in axes], places)
 
 
-def sliced(fused: Fused, key: object) -> Fused:
+def sliced(fused: FusedValue, key: object) -> FusedValue:
     """The value at a basic index of NumPy: integers, slices, np.newaxis and an ellipsis.
 
     Raises IndexingError for other indices, and for those out of range.
@@ -297,7 +305,9 @@ def _basic(item: Any) -> int | slice:
         ) from None
 
 
-def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = False) -> Fused:
+def reduced(
+    fused: FusedValue, op: str, axes: Sequence[int], *, keepdims: bool = False
+) -> FusedValue:
     """The value with axes combined by a named operator; `keepdims` leaves them with extent 1.
 
     Raises ShapeError where max or min have nothing to choose from, and TranslationError for an
@@ -306,7 +316,7 @@ def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = Fals
     named(op, [fused.dtype])
     if op in ("min", "max") and 0 in (fused.shape[axis] for axis in axes):
         raise ShapeError(f"nothing to take the {op} of: shape {fused.shape}, axes {tuple(axes)}")
-    result = fused_from_source(Reduction(fused, op, frozenset(axes)))
+    result = fused_from_source(ReducedValue(fused, op, frozenset(axes)))
     if not keepdims:
         return result
     return sliced(
@@ -315,25 +325,25 @@ def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = Fals
     )
 
 
-def scanned(fused: Fused, op: str, axis: int) -> Fused:
+def scanned(fused: FusedValue, op: str, axis: int) -> FusedValue:
     """The value with each element along an axis combined with all before it.
 
     Raises TranslationError for an operator that is not defined on the elements.
     """
     named(op, [fused.dtype])
-    return fused_from_source(Reduction(fused, op, frozenset((axis,)), scans=True))
+    return fused_from_source(ReducedValue(fused, op, frozenset((axis,)), scans=True))
 
 
-def stored(fused: Fused) -> Fused:
+def stored(fused: FusedValue) -> FusedValue:
     """The same value, computed once for all who read it; itself where it is read as it lies."""
     if fused.expr.op == "param":
         return fused
     return fused_from_source(
-        Reduction(fused, "or" if fused.dtype.kind == "b" else "add", frozenset())
+        ReducedValue(fused, "or" if fused.dtype.kind == "b" else "add", frozenset())
     )
 
 
-def spread(fused: Fused, shape: Sequence[int], dims: Sequence[int]) -> Fused:
+def spread(fused: FusedValue, shape: Sequence[int], dims: Sequence[int]) -> FusedValue:
     """The value on axes of a larger shape: its axis n runs along axis `dims[n]`.
 
     Several axes along one are a diagonal; those of extent 1 are repeated.
@@ -345,12 +355,12 @@ def spread(fused: Fused, shape: Sequence[int], dims: Sequence[int]) -> Fused:
     return _viewed(fused, shape, places)
 
 
-def assembled(shape: Sequence[int], blocks: Sequence[Block]) -> Fused:
+def assembled(shape: Sequence[int], blocks: Sequence[ArrayPart]) -> FusedValue:
     """The elements of an array that is put together of blocks of one type."""
     return fused_from_source(Assembly(tuple(shape), blocks[0].of.dtype, tuple(blocks)))
 
 
-def reshaped(fused: Fused, shape: Sequence[int]) -> Fused:
+def reshaped(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
     """The elements, as they follow each other in C order, on as many points of another shape.
 
     An axis that becomes several stays a view; axes that become one are stored.
@@ -359,7 +369,7 @@ def reshaped(fused: Fused, shape: Sequence[int]) -> Fused:
     if any(len(old) > 1 for old, _ in groups):
         places = [_flat(old, fused.shape) for old, _ in groups]
         extents = [math.prod(fused.shape[axis] for axis in old) for old, _ in groups]
-        fused = assembled(extents, [Block(tuple(places), fused)])
+        fused = assembled(extents, [ArrayPart(tuple(places), fused)])
         groups = [([axis], new) for axis, (_, new) in enumerate(groups)]
     wanted = {old[0]: _flat(new, shape) for old, new in groups}
     index = [wanted.get(axis, AffineIndex()) for axis in range(len(fused.shape))]
@@ -392,31 +402,31 @@ def _flat(axes: Sequence[int], shape: Sequence[int]) -> AffineIndex:
     return AffineIndex(tuple(terms))
 
 
-def renumbered(fused: Fused, numbers: Mapping[int, int] | Sequence[int]) -> Fused:
+def renumbered(fused: FusedValue, numbers: Mapping[int, int] | Sequence[int]) -> FusedValue:
     """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
 
     def source(given: Source) -> Source:
         if isinstance(given, Leaf):
             return replace(given, number=numbers[given.number])
-        if isinstance(given, Reduction):
+        if isinstance(given, ReducedValue):
             return replace(given, of=renumbered(given.of, numbers))
         blocks = [replace(block, of=renumbered(block.of, numbers)) for block in given.blocks]
         return replace(given, blocks=tuple(blocks))
 
-    return replace(fused, reads=tuple(Read(source(r.source), r.index) for r in fused.reads))
+    return replace(fused, reads=tuple(ElementRead(source(r.source), r.index) for r in fused.reads))
 
 
-def _viewed(fused: Fused, shape: Sequence[int], places: Sequence[AffineIndex]) -> Fused:
+def _viewed(fused: FusedValue, shape: Sequence[int], places: Sequence[AffineIndex]) -> FusedValue:
     """The value on other axes; `places` are indices into its own."""
-    reads: dict[Read, int] = {}
+    reads: dict[ElementRead, int] = {}
     moved = [
-        reads.setdefault(Read(read.source, composed(read.index, places)), len(reads))
+        reads.setdefault(ElementRead(read.source, composed(read.index, places)), len(reads))
         for read in fused.reads
     ]
     elements = [
         param(number, read.source.dtype) for number, read in zip(moved, fused.reads, strict=True)
     ]
-    return Fused(tuple(shape), _renumbered(fused.expr, elements), tuple(reads))
+    return FusedValue(tuple(shape), _renumbered(fused.expr, elements), tuple(reads))
 
 
 def composed(

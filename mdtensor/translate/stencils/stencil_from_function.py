@@ -17,7 +17,7 @@ from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil
 from mdtensor.translate.trees import all_substituted, params_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def stencil_from_function(
@@ -34,8 +34,8 @@ def stencil_from_function(
     ((-1, 2),)
     """
     shape = _common_shape(arguments)
-    reads: dict[Access, Expr] = {}
-    inputs: list[Buffer] = []
+    reads: dict[BufferAccess, Expr] = {}
+    inputs: list[BufferSpec] = []
     fields: set[int] = set()
     symbols: list[object] = []
     for position, argument in enumerate(arguments):
@@ -43,12 +43,12 @@ def stencil_from_function(
             symbols.append(argument)
             continue
         number = len(inputs)
-        inputs.append(Buffer(f"u{position}", argument))
+        inputs.append(BufferSpec(f"u{position}", argument))
         if argument.shape:
             fields.add(number)
             symbols.append(Field(number, argument, reads))
         else:
-            symbols.append(_read(reads, Access(number, ()), argument.dtype))
+            symbols.append(_read(reads, BufferAccess(number, ()), argument.dtype))
     returned = traced(function, *symbols)
     listed: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)  # pyright: ignore[reportUnknownVariableType]
     if not listed:
@@ -72,7 +72,7 @@ class Field(Aggregate):
 
     buffer: int
     spec: TensorSpec
-    reads: dict[Access, Expr]
+    reads: dict[BufferAccess, Expr]
 
     @property
     def ndim(self) -> int:
@@ -121,10 +121,10 @@ class Field(Aggregate):
                 hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
             )
         place = tuple(AffineIndex.of(offset=offset) for offset in places)
-        return _read(self.reads, Access(self.buffer, place), self.spec.dtype)
+        return _read(self.reads, BufferAccess(self.buffer, place), self.spec.dtype)
 
 
-def _read(reads: dict[Access, Expr], access: Access, dtype: np.dtype) -> Expr:
+def _read(reads: dict[BufferAccess, Expr], access: BufferAccess, dtype: np.dtype) -> Expr:
     return reads.setdefault(access, param(len(reads), dtype))
 
 

@@ -140,7 +140,7 @@ def test_new_shapes_of_calls_of_several_programs_are_recalled(
 
 
 def test_a_call_that_is_planned_once_it_was_made_writes_nothing() -> None:
-    @call_cache.recalled
+    @call_cache.with_call_cache
     def both(a: np.ndarray, to: np.ndarray) -> np.ndarray:
         to[...] = mdt.reduce("ij->i", mdt.einsum("ij,kj->ik", a, a), combine="max")
         return mdt.einsum("i,i->i", to, to)

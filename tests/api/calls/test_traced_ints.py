@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from mdtensor.api.calls.traced_ints import NotWatchedError, Watch, Watched, filled
+from mdtensor.api.calls.traced_ints import IntTrace, NotWatchedError, TracedInt, filled
 
 
 def test_a_program_does_the_same_arithmetic_on_other_numbers() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a, b = watch.number(7), watch.number(3)
     program = watch.program((a * b + 1, (a // b, a % b, -a, abs(b - a)), round(a / b), 5))
     assert program(7, 3) == (22, (2, 1, -7, 4), 2, 5)
@@ -19,7 +19,7 @@ def test_a_program_does_the_same_arithmetic_on_other_numbers() -> None:
 
 
 def test_a_program_holds_where_comparisons_end_as_they_did() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a, b = watch.number(7), watch.number(3)
     program = watch.program(max(a, b) - min(a, b))
     assert program(9, 2) == 7
@@ -27,7 +27,7 @@ def test_a_program_holds_where_comparisons_end_as_they_did() -> None:
 
 
 def test_truth_and_membership_are_comparisons() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a = watch.number(7)
     assert a
     assert a not in (0, 1)
@@ -37,17 +37,17 @@ def test_truth_and_membership_are_comparisons() -> None:
 
 
 def test_a_watched_number_is_a_number_to_code_that_asks() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a = watch.number(7)
     assert isinstance(a, int)
     assert isinstance(a / 2, float)
-    assert {type(math.prod((2, a))), type(sum((2, a)))} == {Watched}
+    assert {type(math.prod((2, a))), type(sum((2, a)))} == {TracedInt}
     assert type(a * 0) is int  # whatever a is
 
 
 @pytest.mark.parametrize("needs", [hash, int, float, str, repr, range, bytes, "{}".format])
 def test_code_that_needs_the_number_itself_is_not_watched_to_the_end(needs: object) -> None:
-    watch = Watch()
+    watch = IntTrace()
     a = watch.number(7)
     with pytest.raises(NotWatchedError, match="a watched number is needed itself"):
         needs(a)  # type: ignore[operator]
@@ -56,7 +56,7 @@ def test_code_that_needs_the_number_itself_is_not_watched_to_the_end(needs: obje
 
 
 def test_a_division_by_what_was_no_zero_holds_for_others_that_are_none() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a, b = watch.number(7), watch.number(3)
     program = watch.program(a // b)
     assert program(8, 2) == 4
@@ -66,7 +66,7 @@ def test_a_division_by_what_was_no_zero_holds_for_others_that_are_none() -> None
 
 
 def test_an_operation_is_done_once() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a, b = watch.number(7), watch.number(3)
     assert a * b is a * b
     assert a * b == a * b  # no comparison at all
@@ -80,7 +80,7 @@ class _Pair:
 
 
 def test_values_are_filled_with_other_numbers() -> None:
-    watch = Watch()
+    watch = IntTrace()
     a = watch.number(7)
     value = (_Pair("x", (a, a + 1, 2)), _Pair("y", (1,)))
     found = filled(value, watch.program(0)(10, by_name=True))

@@ -16,9 +16,9 @@ from mdtensor.api.cli.main import app
 from mdtensor.api.engine import registry
 from mdtensor.autotune.defaults import defaults_file
 from mdtensor.autotune.trial import Trial
-from mdtensor.backends.host.binary_cache import Files, folder_of_kept
-from mdtensor.backends.protocol import Device
-from mdtensor.backends.select import Found
+from mdtensor.backends.host.binary_cache import BlobStore, folder_of_kept
+from mdtensor.backends.protocol import ComputeDevice
+from mdtensor.backends.select import UsableDevice
 from mdtensor.errors import NoDeviceError
 from mdtensor.lower.schedule.schedule import Schedule
 from tests import children
@@ -125,10 +125,10 @@ def test_devices_says_why_none_is_the_default(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_device_that_cannot_be_opened_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> Device:
+    def refused() -> ComputeDevice:
         raise NoDeviceError("broken cannot be opened: out of memory")
 
-    found = [*devices_command.found_devices(), Found("broken", "numpy", refused, "opencl")]
+    found = [*devices_command.found_devices(), UsableDevice("broken", "numpy", refused, "opencl")]
     monkeypatch.setattr(devices_command, "found_devices", lambda: found)
     *rows, caption = run("devices").splitlines()
     assert rows[-1].split() == ["broken", "numpy"]
@@ -407,7 +407,7 @@ def test_cache_moves_from_store_to_store(own_cache: Path, tmp_path: Path) -> Non
     file = tmp_path / "rows.jsonl"
     assert run("cache", "export", str(file)) == f"5 rows written to {file}\n"
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["kind"] == "mdtensor store"
-    Files(folder_of_kept("tuned")).put("key", b"program")
+    BlobStore(folder_of_kept("tuned")).put("key", b"program")
     assert run("cache", "prune", "--everything") == "5 rows removed\n"
     assert run("cache", "ls") == ""
     assert not folder_of_kept("").exists()
@@ -501,7 +501,7 @@ def test_cache_prune_alone_keeps_the_limit(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remember(3e-6)
-    files = Files(folder_of_kept("tuned"))
+    files = BlobStore(folder_of_kept("tuned"))
     for number in range(8):
         files.put(str(number), bytes(50_000))
     assert run("cache", "prune") == "0 files removed\n"

@@ -18,7 +18,7 @@ import numpy as np
 
 import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
-from mdtensor.api.engine.fused_calls import Joined
+from mdtensor.api.engine.fused_calls import FusedPrograms
 from mdtensor.errors import LoweringError
 
 TOLERANCE = 3e-4
@@ -110,7 +110,9 @@ def main() -> None:
     seen: Counter[str] = Counter()
     soon = mock.patch.object(fused_calls, "WORTH_OFTEN", 1e-12)
     always = mock.patch.object(fused_calls, "is_worth_joining", return_value=True)
-    never_alone = mock.patch.object(Joined, "_compiled", side_effect=LoweringError("by rows"))
+    never_alone = mock.patch.object(
+        FusedPrograms, "_compiled", side_effect=LoweringError("by rows")
+    )
     with soon, always, never_alone:
         for seed in range(options.seed, options.seed + options.count):
             seen[outcome(seed)] += 1

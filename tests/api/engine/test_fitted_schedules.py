@@ -10,7 +10,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.rules.valid import is_valid
@@ -63,7 +63,7 @@ def test_fitted_schedules_compute_right(shape: Shape) -> None:
         extents = [before.extent(d) for d in before.dims]
         if (fitted := adapted(problem, schedule, extents, engine.target)) is None:
             continue
-        arena = Arena(problem)
+        arena = TrialBuffers(problem)
         arena.poison()
         arena.run_of(engine.specialised(problem, fitted, "fitted", 0.0).program)()
         assert not arena.wrong(), fitted

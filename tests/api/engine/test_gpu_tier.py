@@ -13,7 +13,7 @@ import pytest
 
 from mdtensor.api.engine import gpu_tier
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import KernelChoice
 from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
@@ -60,7 +60,7 @@ class Made:
         self.engine.settle(timeout=600)
         self._is_settling = False
 
-    def call(self, shape: tuple[int, int, int], launches: int = 1) -> Choice:
+    def call(self, shape: tuple[int, int, int], launches: int = 1) -> KernelChoice:
         """Launches what is chosen for a product, and compares it."""
         choice = self.engine.choose(product(shape))
         m, n, k = shape

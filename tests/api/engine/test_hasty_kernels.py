@@ -10,10 +10,10 @@ import pytest
 
 from mdtensor.api.engine import tiers
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import KernelChoice
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.llvm.llvm_device import open_device
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.errors import CompileError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import TensorSpec
@@ -34,7 +34,7 @@ def _engine() -> Engine:
     return Engine(open_device(), Store.in_memory)
 
 
-def _computed(choice: Choice) -> np.ndarray:
+def _computed(choice: KernelChoice) -> np.ndarray:
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) for shape in SHAPES)
     result = np.full((7, 45, 50), np.nan, np.float32)
@@ -74,7 +74,7 @@ def test_what_is_refused_when_compiled_thoroughly_runs_as_it_is(
 ) -> None:
     compile_here = made.device.compile
 
-    def refuse(source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+    def refuse(source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
         if source.hasty:
             return compile_here(source, sizes)
         raise CompileError("refused")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor.api.engine.launch_counter import Counted
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 
 
 class Noted:
@@ -18,7 +18,7 @@ class Noted:
     def __call__(self, *arrays: Any) -> None:
         self.seen.append(arrays)
 
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
         return Noted([])
 
     def launcher(self) -> Callable[..., None]:

@@ -100,7 +100,7 @@ def test_a_file_that_is_written_changes_the_state_of_the_code(
     monkeypatch.setattr(mdt, "__file__", str(tmp_path / "__init__.py"))
     for folder in program_cache._FOLDERS:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-    state = program_cache._state_of_the_code.__wrapped__
+    state = program_cache._codegen_fingerprint.__wrapped__
     before = state()
     (tmp_path / "lower" / "pass.py").write_text("pass")
     written = state()

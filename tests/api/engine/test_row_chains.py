@@ -10,8 +10,8 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import fused_calls, registry
-from mdtensor.api.engine.fused_calls import Fused
-from mdtensor.kernels.kernel_source import Entry
+from mdtensor.api.engine.fused_calls import FusedKernel
+from mdtensor.kernels.kernel_source import KernelEntry
 
 RNG = np.random.default_rng(11)
 
@@ -29,13 +29,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.forget()
 
 
-def fused() -> list[Fused]:
+def fused() -> list[FusedKernel]:
     engine = registry.engine_for()
     engine.settle(timeout=600)
     return [each for made in engine.joined.made.values() for each in made.kernels.values()]
 
 
-def entries(joined: Fused) -> Sequence[Entry]:
+def entries(joined: FusedKernel) -> Sequence[KernelEntry]:
     program: Any = joined.program
     return program.source.entries
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor.api.engine.launch_counter import StandIn
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 
 
 class Noted:
@@ -18,7 +18,7 @@ class Noted:
     def __call__(self, *arrays: Any) -> None:
         self.seen.append((self.name, "call", *arrays))
 
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
         return Noted("bound", self.seen)
 
     def launcher(self) -> Callable[..., None]:
@@ -44,7 +44,7 @@ class Standing:
             lambda: self.captured,
         )
 
-    def own(self) -> Program:
+    def own(self) -> CompiledProgram:
         self.seen.append("own")
         return Noted("own", self.seen)
 

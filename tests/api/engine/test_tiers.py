@@ -9,8 +9,8 @@ import pytest
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry, tiers
-from mdtensor.api.engine.kernel_choice import GENERAL, Choice
-from mdtensor.api.engine.tiers import Made, Tiers
+from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice
+from mdtensor.api.engine.tiers import CompiledKernel, Tiers
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
@@ -37,10 +37,10 @@ def problem(extent: int) -> Problem:
     return problem_from_md_hom(md_hom(extent))
 
 
-def choice(extent: int, origin: str) -> Choice:
+def choice(extent: int, origin: str) -> KernelChoice:
     of: Any = problem(extent)
     nothing: Any = SimpleNamespace()
-    return Choice(of, plain(of), origin, 1e-6, nothing, nothing)
+    return KernelChoice(of, plain(of), origin, 1e-6, nothing, nothing)
 
 
 def keep(found: Tiers, extent: int) -> None:
@@ -50,7 +50,7 @@ def keep(found: Tiers, extent: int) -> None:
 def test_no_problem_falls_to_a_tier_below(found: Tiers) -> None:
     general, own = choice(5, GENERAL), choice(5, "cost model")
     code: Any = SimpleNamespace()
-    made = Made(1e-6, general.schedule, code)
+    made = CompiledKernel(1e-6, general.schedule, code)
     for reached in (general, made, own):
         found.rise(problem(5), reached)
         assert found.reached(problem(5)) is reached

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor.api.engine.winner_index import SeenWinners
+from mdtensor.api.engine.winner_index import WinnerIndex
 from mdtensor.autotune.store.store import Store
 
 ENVIRONMENT = "a device"
@@ -22,7 +22,7 @@ def test_a_problem_without_a_winner_is_asked_for_until_somebody_looks(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.set_winner("known 1", ENVIRONMENT, "{}", seconds=1.0, trials=1)
-    seen, asked = SeenWinners(lambda: store, ENVIRONMENT), list[str]()
+    seen, asked = WinnerIndex(lambda: store, ENVIRONMENT), list[str]()
     winner = store.winner
 
     def noted(key: str, environment: str) -> object:
@@ -43,7 +43,7 @@ def test_a_problem_without_a_winner_is_asked_for_until_somebody_looks(
 def test_a_form_may_have_winners_unless_none_was_seen(store: Store) -> None:
     store.set_winner("known 1", ENVIRONMENT, "{}", seconds=1.0, trials=1)
     store.set_winner("of others 1", "another device", "{}", seconds=1.0, trials=1)
-    seen = SeenWinners(lambda: store, ENVIRONMENT)
+    seen = WinnerIndex(lambda: store, ENVIRONMENT)
     forms = [re.compile(rf"{name} \d+") for name in ("known", "of others")]
     assert [seen.may_have(form) for form in forms] == [True, True]
     seen.look()
@@ -55,7 +55,7 @@ def test_winners_of_a_structure_are_read_once_until_the_store_changes(
 ) -> None:
     store.set_winner("known 4,5", ENVIRONMENT, "{}", seconds=1.0, trials=1)
     store.set_winner("known 4,6", "another device", "{}", seconds=1.0, trials=1)
-    seen, asked = SeenWinners(lambda: store, ENVIRONMENT), list[str]()
+    seen, asked = WinnerIndex(lambda: store, ENVIRONMENT), list[str]()
     winners = store.winners
 
     def noted(environment: str) -> object:

@@ -19,7 +19,7 @@ from mdtensor.api.multi_device.shares import Shares
 from mdtensor.api.multi_device.spread_call import runner_of
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.backends.llvm.llvm_device import LLVMDevice
-from mdtensor.backends.select import Found
+from mdtensor.backends.select import UsableDevice
 from mdtensor.translate.md_hom_program import Program
 
 POOL = "Pool: threads"
@@ -31,9 +31,9 @@ def second_engine() -> Engine:
     return Engine(LLVMDevice(), registry.store)
 
 
-def found() -> list[Found]:
+def found() -> list[UsableDevice]:
     """The second device, as it is found."""
-    return [Found(POOL, "numpy", LLVMDevice, "pool")]
+    return [UsableDevice(POOL, "numpy", LLVMDevice, "pool")]
 
 
 def computation_of(call: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Program, list[Any]]:

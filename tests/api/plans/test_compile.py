@@ -12,7 +12,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.plans.bound_arguments import Arguments
+from mdtensor.api.plans.bound_arguments import ArgumentSlots
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.api.plans.explain import explained
 from mdtensor.autotune.search.abort_conditions import evaluations
@@ -313,7 +313,7 @@ def test_a_plan_where_zeros_are_read_outside_is_one_step(
     engine = SimpleNamespace(fills_with_zeros=lambda md_hom: fills)
     monkeypatch.setattr(registry, "engine_for", lambda arrays="numpy": engine)
     specs = mdt.spec((2, 9, 9, 4)), mdt.spec((8, 3, 3, 4))
-    arguments = Arguments.of(mdt.conv, specs, {"padding": 1})
+    arguments = ArgumentSlots.of(mdt.conv, specs, {"padding": 1})
     gpu = SimpleNamespace()  # the module of arrays on one
     assert len(CallPlan("conv", "conv", arguments, gpu).md_homs) == steps
     assert len(CallPlan("conv", "conv", arguments).md_homs) == 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.plans.bound_arguments import Arguments
+from mdtensor.api.plans.bound_arguments import ArgumentSlots
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.errors import ProgramError
 
@@ -21,7 +21,7 @@ X, Y = RNG.random((2, 12, 9)).astype("f4")
 def runs_alone(plan: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a plan does not call its function."""
     called: list[Any] = []
-    monkeypatch.setattr(Arguments, "__call__", lambda *given, **named: called.append(given))
+    monkeypatch.setattr(ArgumentSlots, "__call__", lambda *given, **named: called.append(given))
     plan(Y)
     return not called
 
@@ -53,7 +53,7 @@ def test_later_programs_read_what_earlier_ones_gave() -> None:
         product = mdt.einsum("ij,kj->ik", x, y)
         return mdt.reduce("ik->i", product, combine="max"), product
 
-    plan = CallPlan("both", "both", Arguments.of(both, (X, Y), {}))
+    plan = CallPlan("both", "both", ArgumentSlots.of(both, (X, Y), {}))
     program = plan.program
     assert program is not None
     assert [spec.shape for spec in program.results] == [(12,), (12, 12)]
@@ -68,10 +68,10 @@ def test_what_is_more_than_programs_calls_the_function() -> None:
     def weighted(x: Any, weights: Any) -> Any:  # whose elements the front end looks at
         return mdt.ndimage.correlate1d(x, weights)
 
-    plan = CallPlan("shifted", "shifted", Arguments.of(shifted, (X,), {}))
+    plan = CallPlan("shifted", "shifted", ArgumentSlots.of(shifted, (X,), {}))
     np.testing.assert_allclose(plan(Y), shifted(Y), rtol=1e-6)
     taps = np.array([1.0, 2.0, 4.0])
-    plan = CallPlan("weighted", "weighted", Arguments.of(weighted, (X, taps), {}))
+    plan = CallPlan("weighted", "weighted", ArgumentSlots.of(weighted, (X, taps), {}))
     np.testing.assert_allclose(plan(X, taps[::-1].copy()), weighted(X, taps[::-1]), rtol=1e-6)
     assert plan.program is None
 

@@ -14,8 +14,8 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.tuning_mode import Recorded
-from mdtensor.api.engine.winner_index import SeenWinners
+from mdtensor.api.engine.tuning_mode import RecordedCall
+from mdtensor.api.engine.winner_index import WinnerIndex
 from mdtensor.api.tuning import call_search, tune
 from mdtensor.api.tuning.bench_worker import Benches
 from mdtensor.autotune.deadline import Deadline
@@ -62,7 +62,7 @@ def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
     engine = SimpleNamespace(store=store, environment="here", target=CPU, problem_of=problem_of)
     engine.usual = lambda problem: SimpleNamespace(schedule=with_rows(problem, UNTUNED))
     engine.winner = partial(Engine.winner, engine)
-    engine._seen_winners = SeenWinners(lambda: engine.store, "here")
+    engine._seen_winners = WinnerIndex(lambda: engine.store, "here")
     for step in steps:
         problem = problem_of(step.md_hom)
         key = problem_key(problem)
@@ -238,7 +238,7 @@ def test_what_takes_longest_gets_most_of_a_budget() -> None:
     *borders, inside = weights
     assert inside > 0.6
     assert min(borders) >= 0.25 / 4
-    item = Recorded(plan.md_homs[0], "alone")
+    item = RecordedCall(plan.md_homs[0], "alone")
     assert tune._weights([tune._looked_up(item)[1]]) == [1.0]
 
 

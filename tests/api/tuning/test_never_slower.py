@@ -15,7 +15,7 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.worker.worker import WorkerError
-from mdtensor.backends.protocol import Device
+from mdtensor.backends.protocol import ComputeDevice
 from mdtensor.backends.select import open_device
 from mdtensor.lower.gpu.base import device_limits
 from mdtensor.lower.problem.problem import Problem
@@ -34,7 +34,7 @@ def engine(
 ) -> Iterator[Engine]:
     """The engine of NumPy's arrays, with a store of its own, or of a GPU that stands for it."""
     store = Store.open(tmp_path)
-    device: Device = open_device()
+    device: ComputeDevice = open_device()
     if request.param == "gpu":
         monkeypatch.setattr(device_limits, "MOST_COMPUTATIONS", 32)  # which compilers like
         device = GpuOnProcessor()

@@ -10,14 +10,14 @@ import pytest
 
 from mdtensor.autotune.search.cost_prediction import Features, Prediction, product, whitening
 from mdtensor.autotune.space.space import Configuration, Space
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 
 SPACE = Space(
     [
-        Parameter("tile", (1, 2, 4, 8, 16, 32)),
-        Parameter("unroll", (1, 2, 4, 8)),
-        Parameter("order", ((0, 1), (1, 0))),
-        Parameter("fixed", (7,)),
+        SpaceParameter("tile", (1, 2, 4, 8, 16, 32)),
+        SpaceParameter("unroll", (1, 2, 4, 8)),
+        SpaceParameter("order", ((0, 1), (1, 0))),
+        SpaceParameter("fixed", (7,)),
     ]
 )
 FEATURES = Features(SPACE)

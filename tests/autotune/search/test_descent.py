@@ -5,9 +5,9 @@ from random import Random
 
 from mdtensor.autotune.search.descent import descended
 from mdtensor.autotune.space.space import Space
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 
-SPACE = Space([Parameter("rows", range(1, 50)), Parameter("columns", range(1, 50))])
+SPACE = Space([SpaceParameter("rows", range(1, 50)), SpaceParameter("columns", range(1, 50))])
 
 
 def expected(configuration):

@@ -15,7 +15,7 @@ from mdtensor.autotune.search.techniques import Bandit, RandomSearch
 from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 
 
 def divides_tile(tile, step):
@@ -24,7 +24,10 @@ def divides_tile(tile, step):
 
 def small():
     return Space(
-        [Parameter("tile", range(1, 25)), Parameter("step", range(1, 25), (divides_tile,))]
+        [
+            SpaceParameter("tile", range(1, 25)),
+            SpaceParameter("step", range(1, 25), (divides_tile,)),
+        ]
     )
 
 
@@ -40,12 +43,12 @@ def kernel_space():
         scope = {}
         source = f"def divides(block_{dim}, tile_{dim}): return block_{dim} % tile_{dim} == 0"
         exec(source, scope)
-        parameters.append(Parameter(f"block_{dim}", sizes))
-        parameters.append(Parameter(f"tile_{dim}", sizes, (scope["divides"],)))
-    parameters.append(Parameter("vector", (1, 2, 4, 8, 16)))
-    parameters.append(Parameter("unroll", (1, 2, 4, 8)))
-    parameters.append(Parameter("order", ("ijk", "ikj", "jik", "jki", "kij", "kji")))
-    parameters += [Parameter(name, (False, True)) for name in ("pack_a", "pack_b", "stream")]
+        parameters.append(SpaceParameter(f"block_{dim}", sizes))
+        parameters.append(SpaceParameter(f"tile_{dim}", sizes, (scope["divides"],)))
+    parameters.append(SpaceParameter("vector", (1, 2, 4, 8, 16)))
+    parameters.append(SpaceParameter("unroll", (1, 2, 4, 8)))
+    parameters.append(SpaceParameter("order", ("ijk", "ikj", "jik", "jki", "kij", "kji")))
+    parameters += [SpaceParameter(name, (False, True)) for name in ("pack_a", "pack_b", "stream")]
     return Space(parameters)
 
 
@@ -266,7 +269,7 @@ def test_known_trials_are_not_repeated_but_learned_from():
 
 
 def test_of_several_proposals_the_one_is_measured_of_which_least_is_expected():
-    space = Space([Parameter("tile", range(1000))])
+    space = Space([SpaceParameter("tile", range(1000))])
     costs = {draws: [] for draws in (1, 8)}
     for draws, found in costs.items():
         outcome = search(
@@ -325,7 +328,9 @@ def test_an_empty_space_is_exhausted_at_once():
     def never(tile):
         return False
 
-    outcome = search(Space([Parameter("tile", (1,), (never,))]), lambda _: ok(1), budget_s=3600)
+    outcome = search(
+        Space([SpaceParameter("tile", (1,), (never,))]), lambda _: ok(1), budget_s=3600
+    )
     assert (outcome.trials, outcome.stopped) == ((), "exhausted")
 
 
@@ -356,7 +361,7 @@ class Scripted:
 
 
 def test_the_bandit_credits_who_improves():
-    space = Space([Parameter("tile", range(1000))])
+    space = Space([SpaceParameter("tile", range(1000))])
     makers = {
         "improves": lambda space, rng: Scripted("improves", range(500, 1000)),
         "idles": lambda space, rng: Scripted("idles", range(500)),
@@ -379,7 +384,7 @@ def test_the_bandit_credits_who_improves():
 
 
 def test_the_bandit_goes_on_with_the_others_when_one_is_exhausted():
-    space = Space([Parameter("tile", range(10))])
+    space = Space([SpaceParameter("tile", range(10))])
     makers = {"short": lambda space, rng: Scripted("short", [1]), "random": RandomSearch}
     bandit = Bandit(space, random.Random(0), makers)
     names = set()

@@ -7,10 +7,10 @@ from random import Random
 
 from mdtensor.autotune.search.abort_conditions import evaluations
 from mdtensor.autotune.search.search import search
-from mdtensor.autotune.search.surrogate import Learned
+from mdtensor.autotune.search.surrogate import SurrogateModel
 from mdtensor.autotune.space.space import Configuration, Space
 from mdtensor.autotune.trial import Trial
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 BEST = {"m": 16, "n": 64, "k": 8, "stages": 3, "order": "nm"}
@@ -27,14 +27,14 @@ def area(m: int, n: int) -> tuple[int]:
 def space() -> Space:
     return Space(
         [
-            Parameter("m", POWERS),
-            Parameter("n", POWERS),
-            Parameter("area", area, (within,)),
-            Parameter("k", POWERS),
-            Parameter("stages", (1, 2, 3, 4, 5)),
-            Parameter("order", ("mn", "nm")),
-            Parameter("padding", (0, 1, 4)),
-            Parameter("swath", (0, 2, 4, 8)),
+            SpaceParameter("m", POWERS),
+            SpaceParameter("n", POWERS),
+            SpaceParameter("area", area, (within,)),
+            SpaceParameter("k", POWERS),
+            SpaceParameter("stages", (1, 2, 3, 4, 5)),
+            SpaceParameter("order", ("mn", "nm")),
+            SpaceParameter("padding", (0, 1, 4)),
+            SpaceParameter("swath", (0, 2, 4, 8)),
         ]
     )
 
@@ -54,7 +54,9 @@ def measure(configuration: Configuration) -> Trial:
 
 
 def test_it_needs_few_measurements() -> None:
-    outcome = search(space(), measure, budget_s=math.inf, abort=evaluations(160), technique=Learned)
+    outcome = search(
+        space(), measure, budget_s=math.inf, abort=evaluations(160), technique=SurrogateModel
+    )
     assert outcome.best is not None
     assert outcome.best.trial.cost == 1e-5
     assert {each.proposer for each in outcome.trials} == {"learned"}
@@ -64,8 +66,8 @@ def test_what_cannot_be_is_not_asked_for_once_anything_is_known() -> None:
     def expected(configuration: Configuration) -> float:
         return math.inf if configuration["stages"] == 5 else seconds(configuration)
 
-    def make(space: Space, rng: Random) -> Learned:
-        return Learned(space, rng, expected)
+    def make(space: Space, rng: Random) -> SurrogateModel:
+        return SurrogateModel(space, rng, expected)
 
     outcome = search(space(), measure, budget_s=math.inf, abort=evaluations(120), technique=make)
     later = [each.configuration for each in outcome.trials[30:]]
@@ -79,7 +81,7 @@ def test_others_are_weighed_too() -> None:
     def expected(configuration: Configuration) -> float:
         return 1e-6 if configuration == far else 1e-5
 
-    technique = Learned(places, Random(0), expected, [far])
+    technique = SurrogateModel(places, Random(0), expected, [far])
     rng = Random(1)
     near = {"m": 1, "n": 1, "k": 1, "stages": 1, "order": "mn", "padding": 0, "swath": 0}
     for index in range(20):
@@ -92,7 +94,7 @@ def test_others_are_weighed_too() -> None:
 
 def test_nothing_is_asked_for_twice_in_a_batch_or_after_it_was_told() -> None:
     places, rng = space(), Random(3)
-    technique = Learned(places, rng)
+    technique = SurrogateModel(places, rng)
     for _ in range(30):
         index = places.sample_index(rng)
         technique.tell(index, seconds(places.configuration(index)))
@@ -103,7 +105,7 @@ def test_nothing_is_asked_for_twice_in_a_batch_or_after_it_was_told() -> None:
 
 def test_failures_teach_nothing_and_are_not_asked_for() -> None:
     places = space()
-    technique = Learned(places, Random(4))
+    technique = SurrogateModel(places, Random(4))
     for index in range(200):
         technique.tell(index, math.inf)
     for index in range(200, 230):

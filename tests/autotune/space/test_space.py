@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.space.tree import change_cost
 from mdtensor.errors import SpaceError
-from mdtensor.lower.schedule.parameter import Parameter
+from mdtensor.lower.schedule.parameter import SpaceParameter
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -45,7 +45,7 @@ def declarations(draw):
             modulus = draw(st.integers(2, 4))
             residues = draw(st.sets(st.integers(0, modulus - 1), min_size=1))
             constraints.append(residue(read, modulus, tuple(residues)))
-        parameters.append(Parameter(name, values, constraints))
+        parameters.append(SpaceParameter(name, values, constraints))
     return parameters
 
 
@@ -161,9 +161,9 @@ def test_counts_what_an_independent_solver_counts():
     values = range(1, 25)
     space = Space(
         [
-            Parameter("tile", values, (divides_rows, fits)),
-            Parameter("step", values, (divides_tile,)),
-            Parameter("depth", values),
+            SpaceParameter("tile", values, (divides_rows, fits)),
+            SpaceParameter("step", values, (divides_tile,)),
+            SpaceParameter("depth", values),
         ]
     )
     problem = Problem()
@@ -183,15 +183,15 @@ def matrix_space(dims, width):
             constraints = ()
             if outer:
                 constraints = (residue_zero(f"{outer}_{dim}", f"{inner}_{dim}"),)
-            parameters.append(Parameter(f"{inner}_{dim}", extents, constraints))
+            parameters.append(SpaceParameter(f"{inner}_{dim}", extents, constraints))
 
     def fits_registers(footprint):
         return footprint <= 64
 
     tile = f"lambda {', '.join(f'thread_{dim}' for dim in dims)}: ("
     tile += " * ".join(f"thread_{dim}" for dim in dims) + ",)"
-    parameters.append(Parameter("footprint", eval(tile), (fits_registers,)))
-    parameters += [Parameter(f"switch_{at}", (1, 2, 4, 8)) for at in range(width)]
+    parameters.append(SpaceParameter("footprint", eval(tile), (fits_registers,)))
+    parameters += [SpaceParameter(f"switch_{at}", (1, 2, 4, 8)) for at in range(width)]
     return Space(parameters)
 
 
@@ -228,10 +228,10 @@ def test_groups_follow_from_the_arguments():
 
     space = Space(
         [
-            Parameter("a", (1, 2), (below,)),
-            Parameter("b", (1, 2)),
-            Parameter("c", (1, 2, 3)),
-            Parameter("d", lambda b: (b, b + 1)),
+            SpaceParameter("a", (1, 2), (below,)),
+            SpaceParameter("b", (1, 2)),
+            SpaceParameter("c", (1, 2, 3)),
+            SpaceParameter("d", lambda b: (b, b + 1)),
         ]
     )
     assert space.groups == (("a", "c"), ("b", "d"))
@@ -245,9 +245,9 @@ def small():
 
     return Space(
         [
-            Parameter("tile", (2, 6, 8)),
-            Parameter("step", (1, 2, 3, 4), (divides_tile,)),
-            Parameter("order", (("i", "j"), ("j", "i"))),
+            SpaceParameter("tile", (2, 6, 8)),
+            SpaceParameter("step", (1, 2, 3, 4), (divides_tile,)),
+            SpaceParameter("order", (("i", "j"), ("j", "i"))),
         ]
     )
 
@@ -301,7 +301,7 @@ def test_single_changes_reach_every_value():
 
 
 def test_near_values_come_first():
-    space = Space([Parameter("tile", range(100))])
+    space = Space([SpaceParameter("tile", range(100))])
     firsts = [
         next(space.neighbours({"tile": 50}, random.Random(seed)))["tile"] for seed in range(99)
     ]
@@ -323,7 +323,7 @@ def test_an_empty_space_is_false_and_cannot_be_sampled():
     def never(tile):
         return tile > 9
 
-    space = Space([Parameter("tile", (1, 2), (never,)), Parameter("step", (1, 2))])
+    space = Space([SpaceParameter("tile", (1, 2), (never,)), SpaceParameter("step", (1, 2))])
     assert (space.size, bool(space)) == (0, False)
     with pytest.raises(SpaceError, match="no configuration"):
         space.sample(random.Random(0))
@@ -353,10 +353,13 @@ def divides_by_tile(tile):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ([Parameter("a", (1,)), Parameter("a", (2,))], "declared twice: a"),
-        ([Parameter("a", lambda b: (b,)), Parameter("b", (1,))], "read 'b', which is not an earl"),
-        ([Parameter("tile", (1,), (reads_unknown,))], "reads_unknown of 'tile' reads 'warp'"),
-        ([Parameter("tile", (0,), (divides_by_tile,))], r"raised: divides_by_tile\(tile=0\)"),
+        ([SpaceParameter("a", (1,)), SpaceParameter("a", (2,))], "declared twice: a"),
+        (
+            [SpaceParameter("a", lambda b: (b,)), SpaceParameter("b", (1,))],
+            "read 'b', which is not an earl",
+        ),
+        ([SpaceParameter("tile", (1,), (reads_unknown,))], "reads_unknown of 'tile' reads 'warp'"),
+        ([SpaceParameter("tile", (0,), (divides_by_tile,))], r"raised: divides_by_tile\(tile=0\)"),
     ],
 )
 def test_ill_formed_spaces_are_refused(parameters, message):
@@ -365,13 +368,13 @@ def test_ill_formed_spaces_are_refused(parameters, message):
 
 
 def test_a_constraint_that_reads_nothing_counts():
-    assert Space([Parameter("tile", (1, 2), (reads_nothing,))]).size == 0
+    assert Space([SpaceParameter("tile", (1, 2), (reads_nothing,))]).size == 0
 
 
 def test_too_many_sub_trees_are_an_error_that_says_where():
     def whole(a, b, c):
         return (a + b + c) % 7 == 0
 
-    parameters = [Parameter(name, range(20)) for name in "ab"]
+    parameters = [SpaceParameter(name, range(20)) for name in "ab"]
     with pytest.raises(SpaceError, match="more than 100 different sub-trees, at parameter"):
-        Space([*parameters, Parameter("c", range(20), (whole,))], node_limit=100)
+        Space([*parameters, SpaceParameter("c", range(20), (whole,))], node_limit=100)

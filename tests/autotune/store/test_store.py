@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 
 from mdtensor.autotune.store import sqlite_backend
-from mdtensor.autotune.store.files_backend import FilesShelf
+from mdtensor.autotune.store.files_backend import FilesBackend
 from mdtensor.autotune.store.rows import TrialRow, canonical_schedule
-from mdtensor.autotune.store.sqlite_backend import SqliteShelf
+from mdtensor.autotune.store.sqlite_backend import SqliteBackend
 from mdtensor.autotune.store.store import Imported, Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
@@ -28,7 +28,7 @@ PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
 def store(request, tmp_path):
     shelves = {
         "sqlite": lambda: Store.open(tmp_path / "a.sqlite3"),
-        "files": lambda: Store(FilesShelf(tmp_path / "a.d"), tmp_path / "a.d"),
+        "files": lambda: Store(FilesBackend(tmp_path / "a.d"), tmp_path / "a.d"),
         "memory": Store.in_memory,
     }
     with shelves[request.param]() as opened:
@@ -333,7 +333,7 @@ def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
 
 
 def test_connections_are_reused():
-    shelf = SqliteShelf(None)
+    shelf = SqliteBackend(None)
     assert len(shelf._idle) == 1
     shelf.winners()
     assert len(shelf._idle) == 1

@@ -16,7 +16,7 @@ import mdtensor as mdt
 from mdtensor import errors
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.autotune.store.files_backend import FilesShelf
+from mdtensor.autotune.store.files_backend import FilesBackend
 from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.store.team_store import TeamStore
@@ -50,7 +50,7 @@ def folder_with_a_database(folder: Path) -> Path:
 
 
 def rows_by_files(folder: Path) -> Path:
-    filled(Store(FilesShelf(folder / "tuning.d"), folder / "tuning.d"))
+    filled(Store(FilesBackend(folder / "tuning.d"), folder / "tuning.d"))
     return folder
 
 

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdtensor.backends.host import memory_pool
-from mdtensor.backends.host.memory_blocks import Block, size_class
+from mdtensor.backends.host.memory_blocks import MemoryMap, size_class
 from mdtensor.backends.host.memory_pool import FLOOR, Lease, MemoryPool
 from mdtensor.backends.host.result_pool import PoolBound, usable_memory
 from mdtensor.errors import MemoryLimitError
@@ -475,16 +475,16 @@ def test_what_exceeds_the_bound_goes_back_without_another_call() -> None:
 def test_blocks_that_there_are_hold_what_is_live_or_pooled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    there: weakref.WeakSet[Block] = weakref.WeakSet()
+    there: weakref.WeakSet[MemoryMap] = weakref.WeakSet()
 
-    class Seen(Block):
+    class Seen(MemoryMap):
         __slots__ = ("__weakref__",)
 
         def __init__(self, nbytes: int) -> None:
             super().__init__(nbytes)
             there.add(self)
 
-    monkeypatch.setattr(memory_pool, "Block", Seen)
+    monkeypatch.setattr(memory_pool, "MemoryMap", Seen)
     pool, draw = pool_of(bound := 1 << 20), random.Random(0)
     held: list[np.ndarray] = []
     for step in range(400):
@@ -502,12 +502,12 @@ def test_pooled_memory_is_given_up_where_there_is_no_other(
 ) -> None:
     pool = pool_of()
 
-    def block(nbytes: int) -> Block:
+    def block(nbytes: int) -> MemoryMap:
         if pool._pooled or nbytes > 1 << 20:
             raise OSError(errno.ENOMEM, "Cannot allocate memory")
-        return Block(nbytes)
+        return MemoryMap(nbytes)
 
-    monkeypatch.setattr(memory_pool, "Block", block)
+    monkeypatch.setattr(memory_pool, "MemoryMap", block)
     filled(pool, 1)
     assert pool.now().pooled > 0
     large = filled(pool, 2, 4 * COUNT)

@@ -18,15 +18,15 @@ from mdtensor.lower.ir.group_statements import (
     AwaitCopiesOut,
     Barrier,
     BeginCluster,
+    ClusterArrive,
+    ClusterLeaderPointer,
     CommitCopies,
     CopyAsync,
     CopyOut,
-    Exchange,
     MatrixProduct,
-    MeetCluster,
-    OfFirst,
     Post,
-    ShowCopies,
+    ProxyFence,
+    WarpShuffle,
 )
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.loop_nest import LoopNest
@@ -35,19 +35,19 @@ from mdtensor.lower.ir.statements import (
     Allocate,
     Block,
     Comment,
+    CopyRegister,
     Declare,
     If,
+    Increment,
     Let,
     LetHead,
     LetIndex,
     Loop,
     Pointer,
     Prefetch,
-    Renew,
     Set,
     Statement,
-    Step,
-    Store,
+    VectorStore,
     When,
 )
 from mdtensor.lower.ir.values import Ref, Value
@@ -171,7 +171,7 @@ class _Writer(ValueText):
                 self.emit(f"{self._declare(name)} = {text}")
                 if mutable:
                     self.mutable.add(name)
-            case Step(name, by):
+            case Increment(name, by):
                 self.emit(f"{self.names[name]} += {self.index(by)}")
             case Let(ref, value):
                 text = self.value(value, ref.lanes)
@@ -194,7 +194,7 @@ class _Writer(ValueText):
                 self.block("if True:", body)
             case Pointer():
                 self.pointer(statement)
-            case Store():
+            case VectorStore():
                 self.store(statement)
             case LetHead(name, buffer, memory, index, nbytes):
                 place = self.places[buffer]
@@ -202,7 +202,7 @@ class _Writer(ValueText):
                 self.emit(f"{self._declare(name)} = {place.memory}.to_multiple({at})")
             case Allocate():
                 self.allocate(statement)
-            case Prefetch() | Renew() | Comment():
+            case Prefetch() | CopyRegister() | Comment():
                 pass
             case _:
                 self.together(statement)
@@ -255,7 +255,7 @@ class _Writer(ValueText):
             self.emit(f"{name} = array_of({array.name!r}, {array.extent})")
         self.places[array.name] = Place(name, array.region)
 
-    def store(self, store: Store) -> None:
+    def store(self, store: VectorStore) -> None:
         value, index = store.value, self.index(store.index)
         text = self.value(value, value.lanes)
         stride = self.index(store.stride)
@@ -292,19 +292,19 @@ class _Writer(ValueText):
         match statement:
             case Barrier() | AwaitCluster():
                 self.emit(self.meets(statement))
-            case BeginCluster() | ShowCopies():
+            case BeginCluster() | ProxyFence():
                 pass
             case Arrive(name, counter, count):
                 text = self.meets(statement, f"({self.index(counter)}, {self.index(count)})")
                 self.emit(f"{self._declare(name)} = {text}")
-            case MeetCluster(name, number):
+            case ClusterArrive(name, number):
                 text = self.meets(statement, self.index(number))
                 self.emit(f"{self._declare(name)} = {text}")
-            case OfFirst(name, buffer, _):
+            case ClusterLeaderPointer(name, buffer, _):
                 own = self._declare(name)
                 self.emit(f"{own} = own.cluster[0].arrays[{buffer!r}]")
                 self.places[name] = Place(own, "local")
-            case Exchange(_, _, refs, values):
+            case WarpShuffle(_, _, refs, values):
                 text = self.meets(statement, self.tuple_of(values))
                 self.emit(f"{self._declared(refs)} = {text}")
             case Post(word, state, values):

@@ -13,10 +13,10 @@ from mdtensor.lower.ir.group_statements import (
     Arrive,
     AwaitCluster,
     Barrier,
-    Exchange,
+    ClusterArrive,
     MatrixOperand,
     MatrixProduct,
-    MeetCluster,
+    WarpShuffle,
 )
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.loop_nest import LoopNest
@@ -155,7 +155,7 @@ class _Launch:
                     self._end(group)
                 return
             (site,) = sites
-            meets = isinstance(self.sites[site], MeetCluster)
+            meets = isinstance(self.sites[site], ClusterArrive)
             told = [
                 [int(number == 0) if meets else None for number in given] for _, given in places
             ]
@@ -169,7 +169,7 @@ class _Launch:
             if site == _ENDED:
                 return site, given
             match self.sites[site]:
-                case AwaitCluster() | MeetCluster():
+                case AwaitCluster() | ClusterArrive():
                     return site, given
                 case Barrier():
                     group.meet()
@@ -177,7 +177,7 @@ class _Launch:
                 case Arrive():
                     group.meet()
                     told = [self._arrived(*given[0])] * len(items)
-                case Exchange() as exchange:
+                case WarpShuffle() as exchange:
                     told = exchanged(exchange, given)
                 case other:
                     raise FaultError(f"not of a group: {other}")
@@ -223,7 +223,7 @@ def _next(item: GeneratorType[Any, Any, Any], told: Any) -> tuple[int, Any]:
         return _ENDED, None
 
 
-def exchanged(exchange: Exchange, given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def exchanged(exchange: WarpShuffle, given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """What each work-item takes of another one; undefined where there is none such."""
     nothing = (POISON,) * len(exchange.refs)
     lane, width = exchange.lane, exchange.width

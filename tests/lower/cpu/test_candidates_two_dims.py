@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.cpu.candidates_two_dims import tiles_of_two
@@ -51,7 +51,7 @@ def test_dims_that_share_nothing_have_no_tile_together():
 )
 def test_what_they_compute_is_the_reference(dtype, width):
     problem = einsum("ik,jk->ij", (9, 111), (10, 111), dtype=dtype)
-    arena = Arena(problem)
+    arena = TrialBuffers(problem)
     for schedule in tiles(problem, "k", width)[::9]:
         arena.poison()
         arena.run_of(compiled(problem, schedule))()

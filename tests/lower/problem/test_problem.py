@@ -22,7 +22,7 @@ from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from mdtensor.translate.trees import dims_in
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 from tests.kernels.kernel_cases import CASES
 
 ADD = named("add", ["f4"])
@@ -41,14 +41,14 @@ def on_matrix(
     index = tuple(map(AffineIndex.of, names))
     kept = [n for n, c in enumerate(combines) if not isinstance(c, Pointwise)]
     last = epilogue.function.results[0] if epilogue else result
-    output = Buffer("y", TensorSpec.of([shape[n] for n in kept], last.dtype))
+    output = BufferSpec("y", TensorSpec.of([shape[n] for n in kept], last.dtype))
     return MDHom(
         tuple(Dim(n, e, c) for n, e, c in zip(names, shape, combines, strict=True)),
         ScalarFunction((np.dtype("f4"),), (result,), "f"),
-        (Buffer("x", TensorSpec.of(shape, "f4")),),
+        (BufferSpec("x", TensorSpec.of(shape, "f4")),),
         (output,),
-        (Access(0, index),),
-        (Access(0, tuple(index[n] for n in kept)),),
+        (BufferAccess(0, index),),
+        (BufferAccess(0, tuple(index[n] for n in kept)),),
         epilogue,
     )
 
@@ -82,15 +82,15 @@ class TestMerging:
             assert problem_from_md_hom(on_matrix(X, combines)).labels == ("i", "j")
 
     def test_of_dims_beside_a_scanned_one(self):
-        x = Buffer("x", TensorSpec.of((2, 3, 4), "f4"))
+        x = BufferSpec("x", TensorSpec.of((2, 3, 4), "f4"))
         index = tuple(map(AffineIndex.of, "ijk"))
         md_hom = MDHom(
             (Dim("i", 2, CC), Dim("j", 3, CC), Dim("k", 4, PrefixSum(ADD))),
             ScalarFunction((np.dtype("f4"),), (X,), "id"),
             (x,),
             (replace(x, name="y"),),
-            (Access(0, index),),
-            (Access(0, index),),
+            (BufferAccess(0, index),),
+            (BufferAccess(0, index),),
         )
         problem = problem_from_md_hom(md_hom)
         assert (problem.labels, problem.scanned) == (("ij", "k"), 1)
@@ -103,10 +103,10 @@ class TestMerging:
         md_hom = MDHom(
             tuple(Dim(n, e, Pointwise(operator)) for n, e in (("i", 2), ("j", 3), ("k", 4))),
             ScalarFunction((np.dtype("f4"),), (X,), "id"),
-            (Buffer("x", TensorSpec.of((3,), "f4")),),
-            (Buffer("y", TensorSpec.of((), "f4")),),
-            (Access(0, (AffineIndex.of("j"),)),),
-            (Access(0, ()),),
+            (BufferSpec("x", TensorSpec.of((3,), "f4")),),
+            (BufferSpec("y", TensorSpec.of((), "f4")),),
+            (BufferAccess(0, (AffineIndex.of("j"),)),),
+            (BufferAccess(0, ()),),
         )
         assert set(problem_from_md_hom(md_hom).labels) == set(labels)
 
@@ -132,17 +132,17 @@ class TestUnitDims:
             tuple(Dim(*dim) for dim in dims),
             function,
             (
-                Buffer("x", x),
-                Buffer("w", TensorSpec.of((4, filters), "f4")),
-                Buffer("z", TensorSpec.of((images, 5, 4) if rest else (5, 4), "f4")),
+                BufferSpec("x", x),
+                BufferSpec("w", TensorSpec.of((4, filters), "f4")),
+                BufferSpec("z", TensorSpec.of((images, 5, 4) if rest else (5, 4), "f4")),
             ),
-            (Buffer("y", TensorSpec.of((images, 5, 4), "f4")),),
+            (BufferSpec("y", TensorSpec.of((images, 5, 4), "f4")),),
             (
-                Access(0, (AffineIndex.of("n"), AffineIndex.of("x", "r"))),
-                Access(1, (AffineIndex.of("k"), AffineIndex.of("r"))),
+                BufferAccess(0, (AffineIndex.of("n"), AffineIndex.of("x", "r"))),
+                BufferAccess(1, (AffineIndex.of("k"), AffineIndex.of("r"))),
             ),
-            (Access(0, results),),
-            Epilogue(last, (Access(2, results if rest else results[1:]),)),
+            (BufferAccess(0, results),),
+            Epilogue(last, (BufferAccess(2, results if rest else results[1:]),)),
         )
         return problem_from_md_hom(md_hom, units=True)
 
@@ -198,7 +198,7 @@ class TestFinish:
 
     def test_does_not_share_a_stream_with_the_scalar_function(self):
         last = ScalarFunction((np.dtype("f4"),) * 2, (X + param(1, "f4"),))
-        place = Access(0, (AffineIndex.of("i"), AffineIndex.of("j")))
+        place = BufferAccess(0, (AffineIndex.of("i"), AffineIndex.of("j")))
         problem = problem_from_md_hom(on_matrix(X, epilogue=Epilogue(last, (place,))))
         assert problem.finish_streams == 1
         assert problem.streams[0] == problem.streams[1]
@@ -242,15 +242,17 @@ def structure(md_hom: MDHom) -> Problem:
 def with_extents(md_hom: MDHom, extents: dict[str, int]) -> MDHom:
     """The md_hom on C-ordered arrays whose axes are as long as the dims that they are read by."""
 
-    def resized(buffers: tuple[Buffer, ...], accesses: tuple[Access, ...]) -> tuple[Buffer, ...]:
-        result: list[Buffer] = []
+    def resized(
+        buffers: tuple[BufferSpec, ...], accesses: tuple[BufferAccess, ...]
+    ) -> tuple[BufferSpec, ...]:
+        result: list[BufferSpec] = []
         for number, buffer in enumerate(buffers):
             access = next(a for a in accesses if a.buffer == number)
             shape = [
                 extents[axis.dims[0]] if isinstance(axis, AffineIndex) else old
                 for axis, old in zip(access.index, buffer.spec.shape, strict=True)
             ]
-            result.append(Buffer(buffer.name, TensorSpec.of(shape, buffer.spec.dtype)))
+            result.append(BufferSpec(buffer.name, TensorSpec.of(shape, buffer.spec.dtype)))
         return tuple(result)
 
     between = md_hom.epilogue.view if md_hom.epilogue else ()
@@ -291,7 +293,7 @@ def test_places_of_different_functions_are_different_structures():
         md_hom = CASES["border_lanes"].md_hom()
         left = ComputedIndex(apply("min", index_of("j") * by, 3))
         whole, _ = md_hom.inp_view
-        return replace(md_hom, inp_view=(whole, Access(0, (AffineIndex.of("i"), left))))
+        return replace(md_hom, inp_view=(whole, BufferAccess(0, (AffineIndex.of("i"), left))))
 
     assert structure(moved(2)) == structure(moved(2))
     assert structure(moved(2)) != structure(CASES["border_lanes"].md_hom())

@@ -13,7 +13,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.scalar import Expr, apply, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 Z = param(0, "c16")
 
@@ -68,10 +68,10 @@ def test_operator_on_a_tuple_of_a_complex_and_a_real_element():
     md_hom = MDHom(
         (Dim("i", 4, Pointwise(op)),),
         ScalarFunction((lhs.dtype, count.dtype), (param(0, "c8"), param(1, "i4"))),
-        (Buffer("x", TensorSpec.of((4,), "c8")), Buffer("n", TensorSpec.of((4,), "i4"))),
-        (Buffer("y", TensorSpec.of((), "c8")), Buffer("m", TensorSpec.of((), "c8"))),
-        (Access(0, (AffineIndex.of("i"),)), Access(1, (AffineIndex.of("i"),))),
-        (Access(0, ()), Access(1, ())),
+        (BufferSpec("x", TensorSpec.of((4,), "c8")), BufferSpec("n", TensorSpec.of((4,), "i4"))),
+        (BufferSpec("y", TensorSpec.of((), "c8")), BufferSpec("m", TensorSpec.of((), "c8"))),
+        (BufferAccess(0, (AffineIndex.of("i"),)), BufferAccess(1, (AffineIndex.of("i"),))),
+        (BufferAccess(0, ()), BufferAccess(1, ())),
     )
     arrays = [random_array((4,), "c8"), np.arange(4, dtype="i4")]
     expected = run(md_hom, arrays)
@@ -87,10 +87,10 @@ def element_wise(inner: Expr, given: np.ndarray, stored: str) -> MDHom:
     return MDHom(
         (Dim("i", len(given), CC),),
         ScalarFunction((given.dtype,), (inner,)),
-        (Buffer("x", TensorSpec.of(given.shape, given.dtype)),),
-        (Buffer("y", TensorSpec.of(given.shape, stored)),),
-        (Access(0, (AffineIndex.of("i"),)),),
-        (Access(0, (AffineIndex.of("i"),)),),
+        (BufferSpec("x", TensorSpec.of(given.shape, given.dtype)),),
+        (BufferSpec("y", TensorSpec.of(given.shape, stored)),),
+        (BufferAccess(0, (AffineIndex.of("i"),)),),
+        (BufferAccess(0, (AffineIndex.of("i"),)),),
     )
 
 

@@ -20,7 +20,7 @@ from mdtensor.translate.convolutions.md_hom_from_convolution import md_homs_from
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import const, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 
 def convolution(*, stride: int = 1, padding: int = 1, transposed: bool = False) -> Problem:
@@ -66,10 +66,10 @@ def guarded(*, least: int = 0, other: float = 0.0, squared: bool = False) -> Pro
         MDHom(
             (Dim("i", 8, adds), Dim("k", 3, adds)),
             ScalarFunction((f4, f4), (value,), "guarded"),
-            (Buffer("x", TensorSpec.of((8,))), Buffer("y", TensorSpec.of((3,)))),
-            (Buffer("out", TensorSpec.of(())),),
-            (Access(0, (ComputedIndex(place),)), Access(1, (AffineIndex.of("k"),))),
-            (Access(0, ()),),
+            (BufferSpec("x", TensorSpec.of((8,))), BufferSpec("y", TensorSpec.of((3,)))),
+            (BufferSpec("out", TensorSpec.of(())),),
+            (BufferAccess(0, (ComputedIndex(place),)), BufferAccess(1, (AffineIndex.of("k"),))),
+            (BufferAccess(0, ()),),
         )
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from mdtensor.errors import SpaceError
-from mdtensor.lower.schedule.parameter import Parameter, arguments_read, constraint_name
+from mdtensor.lower.schedule.parameter import SpaceParameter, arguments_read, constraint_name
 
 
 def divides(tile, parts):
@@ -17,17 +17,17 @@ def at_most(tile, *, limit):
 
 
 def test_values_are_a_tuple_in_order_without_repetition():
-    assert Parameter("tile", [4, 1, 4, 2]).values == (4, 1, 2)
-    assert Parameter("tile", range(3)).values_given({}) == (0, 1, 2)
+    assert SpaceParameter("tile", [4, 1, 4, 2]).values == (4, 1, 2)
+    assert SpaceParameter("tile", range(3)).values_given({}) == (0, 1, 2)
 
 
 def test_a_parameter_is_a_value():
-    assert Parameter("tile", [1, 2], [divides]) == Parameter("tile", (1, 2), (divides,))
-    assert len({Parameter("tile", [1, 2]), Parameter("tile", (1, 2))}) == 1
+    assert SpaceParameter("tile", [1, 2], [divides]) == SpaceParameter("tile", (1, 2), (divides,))
+    assert len({SpaceParameter("tile", [1, 2]), SpaceParameter("tile", (1, 2))}) == 1
 
 
 def test_values_may_be_computed_from_earlier_parameters():
-    parameter = Parameter("tile", lambda parts: (1, parts, parts))
+    parameter = SpaceParameter("tile", lambda parts: (1, parts, parts))
     assert parameter.reads == ("parts",)
     assert parameter.values_given({"parts": 6, "other": 3}) == (1, 6)
 
@@ -42,13 +42,13 @@ def test_a_partial_has_the_name_of_its_function():
 
 
 def test_repr_shows_what_is_read():
-    assert repr(Parameter("tile", (1, 2, 4), (divides,))) == (
+    assert repr(SpaceParameter("tile", (1, 2, 4), (divides,))) == (
         "Parameter('tile', {1, 2, 4}, constraints: divides(tile, parts))"
     )
 
 
 def test_values_that_raise_are_reported_with_their_arguments():
-    parameter = Parameter("tile", lambda parts: range(8 // parts))
+    parameter = SpaceParameter("tile", lambda parts: range(8 // parts))
     with pytest.raises(SpaceError, match=r"values of 'tile' raised: values\(parts=0\): ZeroDiv"):
         parameter.values_given({"parts": 0})
 
@@ -64,4 +64,4 @@ def test_values_that_raise_are_reported_with_their_arguments():
 )
 def test_refused(arguments, message):
     with pytest.raises(SpaceError, match=message):
-        Parameter(*arguments)
+        SpaceParameter(*arguments)

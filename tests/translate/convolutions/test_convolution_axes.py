@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdtensor.translate.convolutions.convolution_axes import (
-    Axis,
-    Run,
+    AxisPart,
+    SpatialAxis,
     exact_runs,
     guarded_runs,
     strided,
@@ -28,7 +28,7 @@ def at(numbers: Sequence[int], indices: Sequence[int]) -> int:
     return sum(a * b for a, b in zip(numbers, indices, strict=False)) + numbers[-1]
 
 
-def meetings(axis: Axis, runs: Sequence[Run], taps: int) -> Meetings:
+def meetings(axis: SpatialAxis, runs: Sequence[AxisPart], taps: int) -> Meetings:
     """For each position of the result, the pairs of image element and tap that the runs visit."""
     found: Meetings = {}
     for run in runs:
@@ -45,7 +45,7 @@ def meetings(axis: Axis, runs: Sequence[Run], taps: int) -> Meetings:
     return found
 
 
-def check(axis: Axis, taps: int, wanted: Meetings) -> None:
+def check(axis: SpatialAxis, taps: int, wanted: Meetings) -> None:
     exact = exact_runs(axis, 1000)
     assert exact is not None
     assert not any(run.guarded for run in exact)

@@ -5,8 +5,8 @@ import pytest
 from mdtensor.errors import ShapeError, SubscriptError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_layout import (
+    ConvolutionLayout,
     Geometry,
-    Layout,
     convolution_from_layout,
     parse_layout,
 )
@@ -27,7 +27,7 @@ from mdtensor.translate.convolutions.convolution_layout import (
 def test_layouts(
     text: str, image: tuple[str, ...], taps: tuple[str, ...], result: tuple[str, ...]
 ) -> None:
-    assert parse_layout(text) == Layout(image, taps, result)
+    assert parse_layout(text) == ConvolutionLayout(image, taps, result)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mdtensor.translate.convolutions.convolution_layout import (
     parse_layout,
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
-    Blocks,
+    ConvolutionParts,
     md_homs_from_convolution,
 )
 from mdtensor.translate.md_hom import MDHom
@@ -25,7 +25,7 @@ def blocks(
     stride: int = 1,
     layout: str = "NHWC,KRSC->NPQK",
     transposed: bool = False,
-) -> Blocks:
+) -> ConvolutionParts:
     parsed = parse_layout(layout)
     rank = parsed.rank
     geometry = Geometry(

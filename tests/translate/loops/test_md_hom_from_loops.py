@@ -14,7 +14,7 @@ from mdtensor.translate import reference
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.loop_arguments import program_of
-from mdtensor.translate.loop_nests.source_loop_nest import Loop
+from mdtensor.translate.loop_nests.source_loop_nest import SourceLoop
 from mdtensor.translate.loop_nests.updates import update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated, stays_inside
 from mdtensor.translate.loops.fusion import simplified
@@ -247,7 +247,7 @@ def test_simplification() -> None:
 
 # --- dependences -----------------------------------------------------------------------------
 
-OUTER, INNER = Loop("i", 10), Loop("j", 10)
+OUTER, INNER = SourceLoop("i", 10), SourceLoop("j", 10)
 
 
 def _touch(*index: AffineIndex | None, loops=(OUTER, INNER), conditions=()) -> Touch:
@@ -300,7 +300,7 @@ def _touch(*index: AffineIndex | None, loops=(OUTER, INNER), conditions=()) -> T
         ),
     ],
 )
-def test_dependences(first: Touch, second: Touch, carrier: Loop | None) -> None:
+def test_dependences(first: Touch, second: Touch, carrier: SourceLoop | None) -> None:
     assert carried_backwards(first, second) == carrier
 
 

@@ -25,7 +25,7 @@ from mdtensor.translate.operators.associativity import check, check_interchange,
 from mdtensor.translate.rewrites.total_operators import total
 from mdtensor.translate.scalar import const, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.cases import COMPLEXES, DTYPES, FLOATS, INTS
 
 
@@ -184,10 +184,10 @@ def md_hom(*combines) -> MDHom:
     return MDHom(
         dims,
         ScalarFunction((np.dtype("i4"),), (param(0, "i4"),), "id"),
-        (Buffer("x", TensorSpec.of((3,) * len(dims), "i4")),),
-        (Buffer("y", TensorSpec.of((3,) * len(kept), "i4")),),
-        (Access(0, tuple(map(AffineIndex.of, names))),),
-        (Access(0, tuple(map(AffineIndex.of, kept))),),
+        (BufferSpec("x", TensorSpec.of((3,) * len(dims), "i4")),),
+        (BufferSpec("y", TensorSpec.of((3,) * len(kept), "i4")),),
+        (BufferAccess(0, tuple(map(AffineIndex.of, names))),),
+        (BufferAccess(0, tuple(map(AffineIndex.of, kept))),),
     )
 
 
@@ -223,14 +223,14 @@ def test_an_md_hom_is_checked_on_what_its_function_gives() -> None:
     whole = md_hom(Pointwise(named("add", ["i4"])))
     results = (count, element, const(0.0, "f8"))
     scalar = ScalarFunction((np.dtype("f8"),), results, "f")
-    outputs = tuple(Buffer(f"y{n}", TensorSpec.of((), "f8")) for n in range(3))
+    outputs = tuple(BufferSpec(f"y{n}", TensorSpec.of((), "f8")) for n in range(3))
     check_md_hom(
         replace(
             whole,
             dims=(Dim("i", 3, Pointwise(op)),),
             scalar=scalar,
-            inputs=(Buffer("x", TensorSpec.of((3,), "f8")),),
+            inputs=(BufferSpec("x", TensorSpec.of((3,), "f8")),),
             outputs=outputs,
-            out_view=tuple(Access(n, ()) for n in range(3)),
+            out_view=tuple(BufferAccess(n, ()) for n in range(3)),
         )
     )

@@ -13,7 +13,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.records import columns
 from mdtensor.translate.records.columns import Column, codes_of, column_dtype, columns_of
-from mdtensor.translate.records.records import Operand, has_parts, symbol_of
+from mdtensor.translate.records.records import RecordOperand, has_parts, symbol_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.reductions.reduction_of_records import reduction_of_records
 from mdtensor.translate.scalar import Expr, param
@@ -59,7 +59,7 @@ def computed(function: Any, *arrays: np.ndarray) -> Any:
                 read.append((number, column))
             return param(read.index((number, column)), column_dtype(dtype, column))
 
-        return symbol_of(dtype, Operand(number, value))
+        return symbol_of(dtype, RecordOperand(number, value))
 
     result = traced(function, *(symbol(n, a.dtype) for n, a in enumerate(arrays)))
     values = [columns_of(arrays[n], [column], apart=False)[0] for n, column in read]
@@ -301,7 +301,7 @@ def test_types_without_kernels_are_refused() -> None:
 
 
 def test_a_missing_field_is_a_missing_attribute() -> None:
-    record = symbol_of(PERSON, Operand(0, lambda _: param(0, "f4")), "it")
+    record = symbol_of(PERSON, RecordOperand(0, lambda _: param(0, "f4")), "it")
     assert not hasattr(record, "nobody")
     with pytest.raises(FieldError, match=r"it has no field 3\.5"):
         record[3.5]

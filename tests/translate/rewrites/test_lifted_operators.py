@@ -13,7 +13,7 @@ from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 INF = float("inf")
 ROWS = [
@@ -37,10 +37,10 @@ def _rows(extent: int, *, scanned: bool = False, epilogue: bool = False) -> MDHo
     return MDHom(
         (Dim("i", len(ROWS), CC), Dim("j", extent, combine)),
         ScalarFunction(op.dtypes, (param(0, "f8"),), "id"),
-        (Buffer("x", TensorSpec.of((len(ROWS), extent), "f8")),),
-        (Buffer("y", TensorSpec.of(shape, "f8")),),
-        (Access(0, (AffineIndex.of("i"), AffineIndex.of("j"))),),
-        (Access(0, place),),
+        (BufferSpec("x", TensorSpec.of((len(ROWS), extent), "f8")),),
+        (BufferSpec("y", TensorSpec.of(shape, "f8")),),
+        (BufferAccess(0, (AffineIndex.of("i"), AffineIndex.of("j"))),),
+        (BufferAccess(0, place),),
         Epilogue(doubled) if epilogue else None,
     )
 

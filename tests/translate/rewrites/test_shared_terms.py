@@ -14,7 +14,7 @@ from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.shared_terms import with_shared_terms
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.views import BufferAccess, BufferSpec
 
 ROWS, COLUMNS = 5, 7
 X = np.random.default_rng(2).standard_normal((ROWS, COLUMNS), dtype=np.float32)
@@ -32,16 +32,16 @@ def md_hom(
         for d, n in extents.items()
     )
 
-    def buffer(label: str, at: str) -> Buffer:
-        return Buffer(label, TensorSpec.of([extents[d] for d in at]))
+    def buffer(label: str, at: str) -> BufferSpec:
+        return BufferSpec(label, TensorSpec.of([extents[d] for d in at]))
 
     return MDHom(
         dims,
         ScalarFunction((F4,) * len(reads), (function,)),
         tuple(buffer(f"x{n}", at) for n, at in enumerate(reads)),
         (buffer("y", writes),),
-        tuple(Access.at(n, at) for n, at in enumerate(reads)),
-        (Access.at(0, writes),),
+        tuple(BufferAccess.at(n, at) for n, at in enumerate(reads)),
+        (BufferAccess.at(0, writes),),
     )
 
 

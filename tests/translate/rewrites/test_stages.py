@@ -13,7 +13,7 @@ from mdtensor.translate.rewrites.stages import stages
 from mdtensor.translate.rewrites.total_operators import with_total_operators
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 ADD, MAX = named("add", ["f8"]), named("max", ["f8"])
 SHAPE = (5, 4, 3)
@@ -32,13 +32,13 @@ def _md_hom(combines: tuple[Combine, ...], epilogue: bool) -> MDHom:
     names = "ijk"
     dims = tuple(Dim(n, e, c) for n, e, c in zip(names, SHAPE, combines, strict=True))
     kept = [dim for dim in dims if not isinstance(dim.combine, Pointwise)]
-    x = Buffer("x", TensorSpec.of(SHAPE, "f8"))
-    bias = Buffer("bias", TensorSpec.of((SHAPE[1],), "f8"))
-    y = Buffer("y", TensorSpec.of([dim.extent for dim in kept], "f8"))
-    place = Access(0, tuple(AffineIndex.of(dim.name) for dim in kept))
+    x = BufferSpec("x", TensorSpec.of(SHAPE, "f8"))
+    bias = BufferSpec("bias", TensorSpec.of((SHAPE[1],), "f8"))
+    y = BufferSpec("y", TensorSpec.of([dim.extent for dim in kept], "f8"))
+    place = BufferAccess(0, tuple(AffineIndex.of(dim.name) for dim in kept))
     after = None
     if epilogue:
-        of_bias = Access(1, (AffineIndex.of("j") if dims[1] in kept else AffineIndex(),))
+        of_bias = BufferAccess(1, (AffineIndex.of("j") if dims[1] in kept else AffineIndex(),))
         function = ScalarFunction(
             (x.spec.dtype,) * 2, (param(0, "f8") * 2 + param(1, "f8"),), "scaled"
         )
@@ -48,7 +48,7 @@ def _md_hom(combines: tuple[Combine, ...], epilogue: bool) -> MDHom:
         ScalarFunction((x.spec.dtype,), (param(0, "f8"),), "id"),
         (x, bias),
         (y,),
-        (Access(0, tuple(AffineIndex.of(n) for n in names)),),
+        (BufferAccess(0, tuple(AffineIndex.of(n) for n in names)),),
         (place,),
         after,
     )

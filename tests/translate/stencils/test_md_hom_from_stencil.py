@@ -15,7 +15,7 @@ from mdtensor.translate.scalar_function import product
 from mdtensor.translate.stencils.borders import MODES, Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
-from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
 SCIPY = [mode for mode in MODES if mode not in ("valid", "fixed")]
 
@@ -120,11 +120,11 @@ def test_windows_are_reduced(mode: str) -> None:
     stencil = Stencil(
         u.shape,
         product(["f8", "f8"], "f8"),
-        (Buffer("u", TensorSpec.of(u.shape, f8)), Buffer("w", TensorSpec.of((5,), f8))),
+        (BufferSpec("u", TensorSpec.of(u.shape, f8)), BufferSpec("w", TensorSpec.of((5,), f8))),
         frozenset([0]),
         (
-            Access(0, (AffineIndex(), AffineIndex.of("r", offset=-2))),
-            Access(1, (AffineIndex.of("r"),)),
+            BufferAccess(0, (AffineIndex(), AffineIndex.of("r", offset=-2))),
+            BufferAccess(1, (AffineIndex.of("r"),)),
         ),
         (Dim("r", 5, Pointwise(named("add", [f8]))),),
     )

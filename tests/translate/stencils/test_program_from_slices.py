@@ -9,7 +9,7 @@ from mdtensor.translate import reference
 from mdtensor.translate.scalar import Expr, cast
 from mdtensor.translate.stencils.program_from_slices import program_from_slices
 from mdtensor.translate.stencils.slices import (
-    Fused,
+    FusedValue,
     Leaf,
     broadcast,
     combined,
@@ -24,11 +24,11 @@ A = np.random.default_rng(0).uniform(-1, 1, (6, 7))
 B = np.random.default_rng(1).uniform(-1, 1, (7,))
 
 
-def leaf(array: np.ndarray, number: int) -> Fused:
+def leaf(array: np.ndarray, number: int) -> FusedValue:
     return fused_from_source(Leaf(number, array.shape, array.dtype))
 
 
-def run(fused: Fused, *arrays: np.ndarray) -> list[np.ndarray]:
+def run(fused: FusedValue, *arrays: np.ndarray) -> list[np.ndarray]:
     """The results of all steps by the reference interpreter."""
     slots = dict(enumerate(arrays))
     program = program_from_slices(fused, [TensorSpec.of(a.shape, a.dtype) for a in arrays])

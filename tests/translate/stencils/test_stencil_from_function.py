@@ -9,7 +9,7 @@ from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
-from mdtensor.translate.views import Access, AffineIndex
+from mdtensor.translate.views import AffineIndex, BufferAccess
 
 
 def traced(function: object, *arguments: object) -> Stencil:
@@ -26,7 +26,7 @@ def test_elements_that_are_not_used_are_not_read() -> None:
 
     stencil = traced(function, np.zeros((4, 5), np.float32))
     assert stencil.reach == ((0, 0), (0, 1))
-    assert stencil.reads == (Access(0, (AffineIndex(), AffineIndex.of(offset=1))),)
+    assert stencil.reads == (BufferAccess(0, (AffineIndex(), AffineIndex.of(offset=1))),)
     assert stencil.written_dtypes == (np.float32,)
 
 

@@ -16,7 +16,7 @@ Element = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperandPosition:
     """Where an operand stands among the arguments of a function: the number of the operand."""
 
     number: int
@@ -26,7 +26,7 @@ class Place:
 class Elementwise:
     """A function of torch's with its numbers, as a function of elements; the result has `dtype`.
 
-    `arguments` and `named` are torch's, with a `Place` for each tensor.
+    `arguments` and `named` are torch's, with a `OperandPosition` for each tensor.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Elementwise:
         """The expression of the operands' elements."""
 
         def filled(value: Any) -> Any:
-            return elements[value.number] if isinstance(value, Place) else value
+            return elements[value.number] if isinstance(value, OperandPosition) else value
 
         named = {name: filled(value) for name, value in self.named}
         found = ELEMENTWISE[self.name](*map(filled, self.arguments), **named)

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.frameworks.call_text import run
-from mdtensor.api.frameworks.torch_graphs.aten_elements import ELEMENTWISE, Elementwise, Place
+from mdtensor.api.frameworks.torch_graphs.aten_elements import (
+    ELEMENTWISE,
+    Elementwise,
+    OperandPosition,
+)
 from mdtensor.api.frameworks.torch_graphs.aten_functions import CONVOLUTION, FUNCTIONS
 from mdtensor.api.frameworks.torch_graphs.joined_calls import joined
 from mdtensor.api.frameworks.torch_graphs.node_facts import BY_TEXT
@@ -23,7 +27,7 @@ Array = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GroupValue:
     """A value of a group: that of a call, or one of several."""
 
     call: int
@@ -31,7 +35,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class OperandView:
     """An operand of a group: one of the tensors that it reads, with its axes otherwise.
 
     `steps` are transpositions, as tuples of axes behind "transpose", shapes behind "reshape", and
@@ -55,7 +59,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AtenCall:
     """A call of one of torch's functions.
 
     `name` is ATen's without the word of an overload; `arguments` and `named` are torch's, with a
@@ -73,9 +77,9 @@ class Call:
 class CallGroup:
     """Calls in order, on operands that are views of tensors; `results` are what others read."""
 
-    operands: tuple[View, ...]
-    calls: tuple[Call, ...]
-    results: tuple[Result, ...]
+    operands: tuple[OperandView, ...]
+    calls: tuple[AtenCall, ...]
+    results: tuple[GroupValue, ...]
 
     @property
     def label(self) -> str:
@@ -89,9 +93,9 @@ class CallGroup:
         values: list[Any] = []
 
         def filled(value: Any) -> Any:
-            if isinstance(value, Place):
+            if isinstance(value, OperandPosition):
                 return operands[value.number]
-            if isinstance(value, Result):
+            if isinstance(value, GroupValue):
                 found = values[value.call]
                 return found if value.number is None else found[value.number]
             return value
@@ -105,8 +109,11 @@ class CallGroup:
         """A convolution and the elementwise functions of its result, which are its epilogue."""
         convolution, *behind = self.calls
         read = [v for call in behind for v in (*call.arguments, *(v for _, v in call.named))]
-        places = tuple(dict.fromkeys(v.number for v in read if isinstance(v, Place)))
-        given = [operands[v.number] if isinstance(v, Place) else v for v in convolution.arguments]
+        places = tuple(dict.fromkeys(v.number for v in read if isinstance(v, OperandPosition)))
+        given = [
+            operands[v.number] if isinstance(v, OperandPosition) else v
+            for v in convolution.arguments
+        ]
         others = [operands[n] for n in places]
         finish = _finish(behind, places)
         return FUNCTIONS[CONVOLUTION].function(*given, *others, epilogue=finish)
@@ -136,14 +143,14 @@ class _Finish:
         return values[-1]
 
 
-def _finish(calls: Sequence[Call], places: Sequence[int]) -> _Finish:
+def _finish(calls: Sequence[AtenCall], places: Sequence[int]) -> _Finish:
     """The functions of calls that read a result, and operands at these places."""
     functions: list[tuple[Elementwise, tuple[int, ...]]] = []
     for call in calls:
         operands, function = _elementwise(call)
         numbers = [
             1 + places.index(each.number)
-            if isinstance(each, Place)
+            if isinstance(each, OperandPosition)
             else each.call + (len(places) if each.call else 0)
             for each in operands
         ]
@@ -151,26 +158,28 @@ def _finish(calls: Sequence[Call], places: Sequence[int]) -> _Finish:
     return _Finish(tuple(functions))
 
 
-def _elementwise(call: Call) -> tuple[list[Any], Elementwise]:
+def _elementwise(call: AtenCall) -> tuple[list[Any], Elementwise]:
     """The operands of an elementwise call, and what it is a function of."""
     operands: list[Any] = []
 
     def placed(value: Any) -> Any:
-        if not isinstance(value, Place | Result | LazyArray | np.ndarray):
+        if not isinstance(value, OperandPosition | GroupValue | LazyArray | np.ndarray):
             return value
         operands.append(value)
-        return Place(len(operands) - 1)
+        return OperandPosition(len(operands) - 1)
 
     arguments = tuple(map(placed, call.arguments))
     named = tuple((name, placed(value)) for name, value in call.named)
     return operands, Elementwise(call.name, arguments, named, call.dtype)
 
 
-def _value(call: Call, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+def _value(call: AtenCall, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
     if call.name == BY_TEXT:
         return run(*given)
     if call.name in ELEMENTWISE:
-        operands, function = _elementwise(Call(call.name, given, tuple(named.items()), call.dtype))
+        operands, function = _elementwise(
+            AtenCall(call.name, given, tuple(named.items()), call.dtype)
+        )
         return elementwise(function, *map(as_lazy, operands))
     return FUNCTIONS[call.name].function(*given, **named)
 

@@ -7,9 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any, cast
 
-from mdtensor.api.frameworks.torch_graphs.aten_elements import BATCH_NORM, ELEMENTWISE, Place
+from mdtensor.api.frameworks.torch_graphs.aten_elements import (
+    BATCH_NORM,
+    ELEMENTWISE,
+    OperandPosition,
+)
 from mdtensor.api.frameworks.torch_graphs.aten_functions import CONVOLUTION, FUNCTIONS, PRODUCTS
-from mdtensor.api.frameworks.torch_graphs.call_group import Call, CallGroup, Result, View
+from mdtensor.api.frameworks.torch_graphs.call_group import (
+    AtenCall,
+    CallGroup,
+    GroupValue,
+    OperandView,
+)
 from mdtensor.api.frameworks.torch_graphs.node_facts import (
     BY_TEXT,
     Node,
@@ -54,17 +63,17 @@ class PlannedCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRefusal:
     """A node that stays torch's though its function is known, and why."""
 
     node: Node
     reason: str
 
 
-def planned_calls(nodes: Sequence[Node]) -> tuple[list[PlannedCalls], list[Refusal]]:
+def planned_calls(nodes: Sequence[Node]) -> tuple[list[PlannedCalls], list[NodeRefusal]]:
     """The groups of a graph's nodes, which are in order, and the nodes that could be in none."""
     found: list[PlannedCalls] = []
-    refused: list[Refusal] = []
+    refused: list[NodeRefusal] = []
     is_pure = not any(map(writes, nodes))
     for members in _grouped(nodes):
         # Whatever cannot be computed, or not together, is torch's.
@@ -72,14 +81,14 @@ def planned_calls(nodes: Sequence[Node]) -> tuple[list[PlannedCalls], list[Refus
             found.append(_planned(members, is_pure=is_pure))
             continue
         except Exception as error:
-            refused.append(Refusal(members[-1], _said(error)))
+            refused.append(NodeRefusal(members[-1], _said(error)))
         for node in members if len(members) > 1 else ():
             if not _has_meaning(node):
                 continue
             try:
                 found.append(_planned([node], is_pure=is_pure))
             except Exception as error:
-                refused.append(Refusal(node, _said(error)))
+                refused.append(NodeRefusal(node, _said(error)))
     return found, refused
 
 
@@ -201,21 +210,21 @@ def _tensors(node: Node) -> Iterator[Node]:
 def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
     """The group of nodes; raises what says that they have no computation."""
     sources: list[Node] = []
-    operands: list[View] = []
+    operands: list[OperandView] = []
     specs: list[TensorSpec] = []
-    calls: list[Call] = []
-    results: dict[Node, Result] = {}
+    calls: list[AtenCall] = []
+    results: dict[Node, GroupValue] = {}
     shapes = {n.args[0]: shape_of(n) for n in nodes if name_of(n) in _BETWEEN}  # of split products
 
-    def operand(node: Node, shape: tuple[int, ...] | None) -> Place:
+    def operand(node: Node, shape: tuple[int, ...] | None) -> OperandPosition:
         base, steps, spec = read_operand(node, shape, is_pure=is_pure)
         if base not in sources:
             sources.append(base)
-        view = View(sources.index(base), steps)
+        view = OperandView(sources.index(base), steps)
         if view not in operands:
             operands.append(view)
             specs.append(spec)
-        return Place(operands.index(view))
+        return OperandPosition(operands.index(view))
 
     def placed(value: Any, shape: tuple[int, ...] | None = None) -> Any:
         if hasattr(value, "users"):
@@ -242,13 +251,13 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
         spec = result_of(node)
         if spec is None:
             raise TranslationError("the result is none that kernels compute")
-        results[node] = Result(len(calls))
-        calls.append(Call(name, arguments, named, spec.dtype))
+        results[node] = GroupValue(len(calls))
+        calls.append(AtenCall(name, arguments, named, spec.dtype))
     outputs = _outputs(nodes[-1])
     # A text gives a list of one result as that result.
     is_one = outputs[0] is nodes[-1] or calls[-1].name == BATCH_NORM
     is_one = is_one or (calls[-1].name == BY_TEXT and len(nodes[-1].meta["val"]) == 1)
-    given = tuple(Result(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
+    given = tuple(GroupValue(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
     group = CallGroup(tuple(operands), tuple(calls), given)
     due = [spec_of_node(each) for each in outputs]
     found = group.program(specs).results

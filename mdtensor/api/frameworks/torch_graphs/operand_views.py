@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.frameworks.torch_graphs.call_group import View
+from mdtensor.api.frameworks.torch_graphs.call_group import OperandView
 from mdtensor.api.frameworks.torch_graphs.node_facts import (
     Node,
     is_symbolic,
@@ -41,7 +41,7 @@ def read_operand(
         if shape is not None:
             steps = (*steps, ("reshape", shape))
         simple = _simplified(spec.shape, steps)
-        if (found := _spec_of_view(View(0, simple), spec)) is not None:
+        if (found := _spec_of_view(OperandView(0, simple), spec)) is not None:
             return base, simple, found
     raise TranslationError(f"{node.name} would be copied, or kernels do not take it")
 
@@ -142,7 +142,7 @@ def _simplified(shape: tuple[int, ...], steps: Steps) -> Steps:
     return tuple(found)
 
 
-def _spec_of_view(view: View, spec: TensorSpec) -> TensorSpec | None:
+def _spec_of_view(view: OperandView, spec: TensorSpec) -> TensorSpec | None:
     """The spec of an operand, None where it would be a copy of the tensor."""
     if not view.steps:
         return spec

@@ -17,7 +17,7 @@ from mdtensor.api.arrays.torch_tensors import spec_of_tensor
 from mdtensor.api.calls.program_calls import is_watched, ready_for, suited
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.frameworks.call_text import computation_of, held_by_name, run
-from mdtensor.api.frameworks.torch_graphs.call_group import View
+from mdtensor.api.frameworks.torch_graphs.call_group import OperandView
 from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
@@ -57,7 +57,7 @@ class _Viewing:
     `python -m bench.torch_models` on GPUs, where the host is what takes time, is what it is for.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: OperandView) -> None:
         self._view = view
         self._known: tuple[Any, ...] = (None,) * 5
 
@@ -99,7 +99,7 @@ class PlannedStep:
         self.generation = 0  # how often kernels were timed
         self.buffer: int | None = None
         views = planned.group.operands
-        is_plain = views == tuple(map(View, range(len(planned.sources))))
+        is_plain = views == tuple(map(OperandView, range(len(planned.sources))))
         self._views = () if is_plain else tuple(map(_Viewing, views))
         self._held = held_by_name(planned.group, planned.group.program)
         torch = importlib.import_module("torch")

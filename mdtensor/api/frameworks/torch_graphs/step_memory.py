@@ -20,7 +20,7 @@ _MARGIN, _LONGEST = 1e-3, 0.05  # seconds that a device waits more, and at most
 _CYCLES = 2e9  # of its clock in a second, about
 
 
-class Ahead(Protocol):
+class DeviceTimer(Protocol):
     """A function that times what a device takes for a call, once the host has enqueued it."""
 
     def __call__(self, call: Callable[[], T]) -> tuple[T, float]:
@@ -51,7 +51,7 @@ class StepMemory:
     is_timed: Callable[[], bool] = _always
     in_a_row: int = 1
     has_buffers: bool = True
-    ahead: Ahead | None = None
+    ahead: DeviceTimer | None = None
 
     def seconds(self, call: Callable[[], object]) -> float:
         """What one of several calls in a row takes of the host or the device, whichever is more."""

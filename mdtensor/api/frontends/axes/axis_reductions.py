@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import Axis, axes_of
 from mdtensor.api.frontends.reduce import reduce
@@ -13,7 +13,7 @@ from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import flag
 
 
-@recalled
+@with_call_cache
 def sum(  # noqa: A001
     a: Any,
     axis: Axis = None,
@@ -38,7 +38,7 @@ def sum(  # noqa: A001
     return lazy(a).sum(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def prod(
     a: Any,
     axis: Axis = None,
@@ -54,7 +54,7 @@ def prod(
     return lazy(a).prod(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def max(  # noqa: A001
     a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False
 ) -> Array:
@@ -68,7 +68,7 @@ def max(  # noqa: A001
     return lazy(a).max(axis, None, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def min(  # noqa: A001
     a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False
 ) -> Array:
@@ -82,7 +82,7 @@ def min(  # noqa: A001
     return lazy(a).min(axis, None, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def mean(
     a: Any,
     axis: Axis = None,
@@ -98,7 +98,7 @@ def mean(
     return lazy(a).mean(axis, dtype, None, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def var(
     a: Any,
     axis: Axis = None,
@@ -117,7 +117,7 @@ def var(
     return lazy(a).var(axis, dtype, None, ddof, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def std(
     a: Any,
     axis: Axis = None,
@@ -134,7 +134,7 @@ def std(
     return lazy(a).std(axis, dtype, None, ddof, flag("keepdims", keepdims)).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def argmax(
     a: Any, axis: int | str | None = None, out: Array | None = None, *, keepdims: bool = False
 ) -> Any:
@@ -146,7 +146,7 @@ def argmax(
     return _position("argmax", a, axis, out, flag("keepdims", keepdims))
 
 
-@recalled
+@with_call_cache
 def argmin(
     a: Any, axis: int | str | None = None, out: Array | None = None, *, keepdims: bool = False
 ) -> Any:

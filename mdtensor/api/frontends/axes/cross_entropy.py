@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.axes.normalisation import logsumexp
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
@@ -17,7 +17,7 @@ from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 
-@recalled
+@with_call_cache
 def cross_entropy(x: Any, labels: Any, axis: int | str = -1) -> Array:
     """The mean of `-log_softmax(x, axis)` at the labels, in nats, as torch's `cross_entropy`.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.arrays.ragged import Ragged
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.axes.ragged_softmax import ragged_softmax
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import Axis, LazyArray
@@ -17,7 +17,7 @@ from mdtensor.options import flag, real
 from mdtensor.specs import kind_of
 
 
-@recalled
+@with_call_cache
 def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     """Exponentials of elements, divided by their sum along axes, as `scipy.special.softmax` does.
 
@@ -38,7 +38,7 @@ def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     return softmax_of(elements, axis).astype(dtype).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def log_softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     """The logarithm of `softmax`, which stays finite where that is 0.
 
@@ -51,7 +51,7 @@ def log_softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
     return log_softmax_of(elements, axis).astype(dtype).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def logsumexp(
     x: Any, axis: Axis = None, *, keepdims: bool = False, out: Array | None = None
 ) -> Array:
@@ -70,7 +70,7 @@ def logsumexp(
     return value.evaluate(out)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-@recalled
+@with_call_cache
 def layer_norm(
     x: Any,
     weight: Any = None,
@@ -98,7 +98,7 @@ def layer_norm(
     return value.astype(dtype).evaluate(out)
 
 
-@recalled
+@with_call_cache
 def rms_norm(
     x: Any,
     weight: Any = None,

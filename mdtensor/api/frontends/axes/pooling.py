@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array, check_types
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
-from mdtensor.api.frontends.reduce import Border, reduced
+from mdtensor.api.frontends.reduce import OperandBorder, reduced
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import MOST_AXES, is_iterable, whole_numbers
 from mdtensor.specs import kind_of
@@ -21,7 +21,7 @@ from mdtensor.translate.scalar import Expr
 Several = int | Sequence[int]
 
 
-@recalled
+@with_call_cache
 def max_pool(
     x: Any,
     window: Several,
@@ -57,7 +57,7 @@ def max_pool(
     return windows.reduced(array, out, least, combine="max")
 
 
-@recalled
+@with_call_cache
 def avg_pool(
     x: Any,
     window: Several,
@@ -130,7 +130,9 @@ class _Windows:
 
     def reduced(self, array: Array, out: Array | None, outside: Any, **said: Any) -> Array:
         """Reduces each window as a `Reduction` says; elements outside of the array have a value."""
-        border = Border(tuple(self._around), outside) if any(map(any, self._around)) else None
+        border = (
+            OperandBorder(tuple(self._around), outside) if any(map(any, self._around)) else None
+        )
         reduction = Reduction(self.text, extents=self.extents, **said)
         return reduced(reduction, [array], out, border=border)
 

@@ -25,7 +25,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.arrays.unaligned_arrays import addressable, addressable_copy
 from mdtensor.api.calls import program_calls, statistics
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.launchers import Launch
 from mdtensor.api.calls.ragged_operands import RaggedOperands, call_on_ragged, ragged_operands
 from mdtensor.api.calls.stored_operands import (
@@ -80,7 +80,7 @@ def _key(text: str, options: Options, out: TensorSpec | None) -> Hashable:
     return "einsum", text, options, out
 
 
-@functools.partial(recalled, at_once=_at_once)
+@functools.partial(with_call_cache, at_once=_at_once)
 def einsum(
     *operands: object,
     out: Array | None = None,

@@ -18,7 +18,7 @@ from mdtensor.api.arrays.operands import (
     reason_of_types,
 )
 from mdtensor.api.arrays.unaligned_arrays import copy_into
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.einsum.einsum import count_for_numpy, einsum
 from mdtensor.api.frontends.einsum.einsum_options import checked_casting, checked_order
 from mdtensor.dataclass import dataclass
@@ -38,7 +38,7 @@ _numpy = {name: original(f"numpy.{name}") for name in ("matmul", "dot", "inner",
 _Shape = tuple[int, ...]
 
 
-@recalled
+@with_call_cache
 def matmul(
     a: Any,
     b: Any,
@@ -90,7 +90,7 @@ def matmul(
     return out
 
 
-@recalled
+@with_call_cache
 def dot(a: Any, b: Any, out: Array | None = None) -> Array:
     """The dot product of two arrays, as `numpy.dot` computes it.
 
@@ -115,7 +115,7 @@ def dot(a: Any, b: Any, out: Array | None = None) -> Array:
     return _whole(einsum(text, *given.arrays, out=out, order="C"), out)
 
 
-@recalled
+@with_call_cache
 def inner(a: Any, b: Any, /) -> Array:
     """Sums products over the last axes of two arrays, as `numpy.inner` does.
 
@@ -131,7 +131,7 @@ def inner(a: Any, b: Any, /) -> Array:
     return einsum(text, *given.arrays, order="C")
 
 
-@recalled
+@with_call_cache
 def vdot(a: Any, b: Any, /) -> Any:
     """The dot product of all elements, those of `a` conjugated, as `numpy.vdot` computes it.
 
@@ -158,7 +158,7 @@ def _conjugated_product(x: Expr, y: Expr) -> Expr:
     return x.conjugate() * y
 
 
-@recalled
+@with_call_cache
 def outer(a: Any, b: Any, out: Array | None = None) -> Array:
     """All products of an element of `a` and one of `b`, as `numpy.outer` computes them.
 

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.einsum.einsum import einsum
 from mdtensor.api.frontends.einsum.products import Given
 from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of, shown
@@ -16,7 +16,7 @@ from mdtensor.originals import original
 _numpy_tensordot = original("numpy.tensordot")
 
 
-@recalled
+@with_call_cache
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """Sum products over pairs of axes, as `numpy.tensordot` does.
 

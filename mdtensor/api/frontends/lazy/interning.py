@@ -19,7 +19,7 @@ from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.operations import MIRRORED, UFUNCS
 from mdtensor.translate.scalar import Expr, apply
 from mdtensor.translate.stencils import slices
-from mdtensor.translate.stencils.slices import Block, Fused, Leaf
+from mdtensor.translate.stencils.slices import ArrayPart, FusedValue, Leaf
 from mdtensor.translate.views import AffineIndex
 
 _MOST, _LARGEST = 1024, 128  # values that are remembered, and nodes of what they are made of
@@ -40,7 +40,7 @@ def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
     kept = lru_cache(_MOST)(function)
 
     def called(*arguments: Any) -> Result:
-        size = sum([a.expr.size for a in arguments if type(a) is Fused])
+        size = sum([a.expr.size for a in arguments if type(a) is FusedValue])
         return kept(*arguments) if size <= _LARGEST else function(*arguments)
 
     return called
@@ -55,32 +55,32 @@ reshaped = _remembered(slices.reshaped)
 
 
 @_remembered
-def of_array(shape: tuple[int, ...], dtype: np.dtype) -> Fused:
+def of_array(shape: tuple[int, ...], dtype: np.dtype) -> FusedValue:
     """The elements of an array as they are."""
     return slices.fused_from_source(Leaf(0, shape, dtype.newbyteorder("=")))
 
 
 @_remembered
-def combined(build: Callable[..., Expr], *operands: Fused | Expr) -> Fused:
+def combined(build: Callable[..., Expr], *operands: FusedValue | Expr) -> FusedValue:
     """An expression of the operands' elements; functions that are equal build the same one."""
     return slices.combined(operands, build)
 
 
 @_remembered
-def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fused:
+def reduced(value: FusedValue, op: str, axes: tuple[int, ...], keepdims: bool) -> FusedValue:
     """The value with axes combined by a named operator."""
     return slices.reduced(value, op, axes, keepdims=keepdims)
 
 
 @_remembered
 def assembled(
-    shape: tuple[int, ...], places: tuple[tuple[AffineIndex, ...], ...], *values: Fused
-) -> Fused:
+    shape: tuple[int, ...], places: tuple[tuple[AffineIndex, ...], ...], *values: FusedValue
+) -> FusedValue:
     """An array that is put together of values, each at its places."""
-    return slices.assembled(shape, list(map(Block, places, values)))
+    return slices.assembled(shape, list(map(ArrayPart, places, values)))
 
 
-def sliced(value: Fused, key: object) -> Fused:
+def sliced(value: FusedValue, key: object) -> FusedValue:
     """The value at a basic index of NumPy."""
     items = [_hashable(item) for item in _listed(key)]
     if None in items:
@@ -101,13 +101,13 @@ def _hashable(item: Any) -> tuple[Any, ...] | None:
 
 
 @_remembered
-def _sliced(value: Fused, *items: tuple[Any, ...]) -> Fused:
+def _sliced(value: FusedValue, *items: tuple[Any, ...]) -> FusedValue:
     key = tuple([slice(*item) if len(item) == 3 else item[0] for item in items])
     return slices.sliced(value, key)
 
 
 @_remembered
-def renumbered(value: Fused, numbers: tuple[int, ...]) -> Fused:
+def renumbered(value: FusedValue, numbers: tuple[int, ...]) -> FusedValue:
     """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
     if numbers == tuple(range(len(numbers))):
         return value
@@ -115,7 +115,7 @@ def renumbered(value: Fused, numbers: tuple[int, ...]) -> Fused:
 
 
 @_remembered
-def in_order(value: Fused) -> tuple[Fused, tuple[int, ...]]:
+def in_order(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]]:
     """The value with its leaves numbered as they are read first, and their numbers before."""
     numbers = tuple([leaf.number for leaf in value.leaves])
     places = {number: place for place, number in enumerate(numbers)}

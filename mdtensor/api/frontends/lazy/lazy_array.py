@@ -22,7 +22,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.arrays.torch_tensors import is_tensor, spec_of_tensor
 from mdtensor.api.arrays.xarray_arrays import is_of_xarray, spec_of_xarray
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.calls.shape_families import Skeleton
 from mdtensor.api.frontends.lazy import interning
@@ -36,7 +36,7 @@ from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
 from mdtensor.translate.stencils.program_from_slices import program_from_slices
 from mdtensor.translate.stencils.slice_numbers import with_numbers, without_numbers
-from mdtensor.translate.stencils.slices import Fused
+from mdtensor.translate.stencils.slices import FusedValue
 
 # Functions that are remembered by their identity.
 _REAL_PART, _IMAGINARY_PART = attrgetter("real"), attrgetter("imag")
@@ -57,7 +57,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
     __slots__ = ("_arrays", "_value")
 
-    def __init__(self, value: Fused, arrays: tuple[Array, ...]) -> None:
+    def __init__(self, value: FusedValue, arrays: tuple[Array, ...]) -> None:
         self._value = value
         self._arrays = arrays
 
@@ -264,7 +264,7 @@ class LazyArray(NDArrayOperatorsMixin):
         elements = interning.combined(Converted((dtype, wide)), self._value)
         return self._like(interning.reduced(elements, op, tuple(axes), bool(keepdims)))
 
-    def _like(self, value: Fused) -> LazyArray:
+    def _like(self, value: FusedValue) -> LazyArray:
         return LazyArray(value, self._arrays)
 
     def __getitem__(self, key: object) -> LazyArray:
@@ -373,15 +373,15 @@ def _spec_maker_of(array: Any) -> Callable[[str, Any], TensorSpec] | None:
     return spec_of_xarray if is_of_xarray(array) else None
 
 
-def _evaluated(value: Fused, *arrays: Any, out: Any = None) -> Any:
+def _evaluated(value: FusedValue, *arrays: Any, out: Any = None) -> Any:
     return LazyArray(value, arrays).evaluate(out)
 
 
 # The same for arrays of torch, JAX and xarray, in a call as others are.
-_of_others = recalled(_evaluated, lambda value: value, front_end="lazy")
+_of_others = with_call_cache(_evaluated, lambda value: value, front_end="lazy")
 
 
-def _skeleton(value: Fused) -> Skeleton | None:
+def _skeleton(value: FusedValue) -> Skeleton | None:
     """The value without its numbers, which arrays of other shapes have others for."""
     found = without_numbers(value)
     if found is None:
@@ -400,9 +400,9 @@ def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     return LazyArray(interning.combined(build, *values), arrays)
 
 
-def merged(operands: Sequence[Any]) -> tuple[list[Fused | Expr], tuple[Array, ...]]:
+def merged(operands: Sequence[Any]) -> tuple[list[FusedValue | Expr], tuple[Array, ...]]:
     """The values of operands on one list of arrays; numbers are expressions."""
-    values: list[Fused | Expr] = []
+    values: list[FusedValue | Expr] = []
     arrays: list[Array] = []
     places: dict[int, int] = {}
     for operand in operands:

@@ -30,7 +30,7 @@ from mdtensor.api.frontends.lazy.lazy_array import (
 from mdtensor.errors import DTypeError, IndexingError, LazyError, ShapeError, shown
 from mdtensor.options import MOST_AXES, beginning, is_iterable, one_of, whole
 from mdtensor.specs import as_dtype, common_dtype, kind_of
-from mdtensor.translate.stencils.slices import Fused, broadcast, dim_of
+from mdtensor.translate.stencils.slices import FusedValue, broadcast, dim_of
 from mdtensor.translate.views import AffineIndex
 
 MOST_BLOCKS = 256
@@ -304,7 +304,7 @@ def _assembled(
         for starts, _ in kept
     )
     values, arrays = merged([value for _, value in kept])
-    return LazyArray(interning.assembled(shape, places, *cast("list[Fused]", values)), arrays)
+    return LazyArray(interning.assembled(shape, places, *cast("list[FusedValue]", values)), arrays)
 
 
 def _empty(like: LazyArray, shape: tuple[int, ...]) -> LazyArray:

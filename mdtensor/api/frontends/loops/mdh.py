@@ -17,7 +17,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
 from mdtensor.api.arrays.unaligned_arrays import copy_into
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.calls.program_calls import call, made
 from mdtensor.api.frontends.loops.buffer_types import BufferType
@@ -138,7 +138,7 @@ class Directive(Decorated):
             )
 
     # Calls of directives that compute the same have the key in common.
-    @functools.partial(recalled, of=attrgetter("key"), numbers=True, front_end="mdh")
+    @functools.partial(with_call_cache, of=attrgetter("key"), numbers=True, front_end="mdh")
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the loops on arrays."""
         if self._is_dsl:

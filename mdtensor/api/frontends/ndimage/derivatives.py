@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module, as_array
-from mdtensor.api.calls.call_cache import in_full, recalled
+from mdtensor.api.calls.call_cache import in_full, with_call_cache
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     Filtering,
@@ -40,7 +40,7 @@ from mdtensor.translate.scalar import Expr, apply, cast, select
 Derivative = Callable[..., Any]
 
 
-@recalled
+@with_call_cache
 def sobel(
     input: Any, axis: int | str = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Array:
@@ -54,7 +54,7 @@ def sobel(
     return _difference(filtering(input, output, mode, cval), axis, [1.0, 2.0, 1.0])
 
 
-@recalled
+@with_call_cache
 def prewitt(
     input: Any, axis: int | str = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Array:
@@ -68,7 +68,7 @@ def prewitt(
     return _difference(filtering(input, output, mode, cval), axis, [1.0, 1.0, 1.0])
 
 
-@recalled
+@with_call_cache
 def laplace(
     input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
 ) -> Array:
@@ -85,7 +85,7 @@ def laplace(
     return _of_all_axes(given, second, _total)
 
 
-@recalled
+@with_call_cache
 def gaussian_laplace(
     input: Any,
     sigma: Any,
@@ -114,7 +114,7 @@ def gaussian_laplace(
     return _of_all_axes(given, second, _total)
 
 
-@recalled
+@with_call_cache
 def gaussian_gradient_magnitude(
     input: Any,
     sigma: Any,
@@ -141,7 +141,7 @@ def gaussian_gradient_magnitude(
     return _of_all_axes(given, first, _length)
 
 
-@recalled
+@with_call_cache
 def generic_laplace(
     input: Any,
     derivative2: Derivative,
@@ -168,7 +168,7 @@ def generic_laplace(
     return _generic(given, derivative2, _total, extra_arguments, extra_keywords)
 
 
-@recalled
+@with_call_cache
 def generic_gradient_magnitude(
     input: Any,
     derivative: Derivative,

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.ndimage.derivatives import (
     gaussian_gradient_magnitude,
     gaussian_laplace,
@@ -77,7 +77,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@recalled
+@with_call_cache
 def correlate(
     input: Any,
     weights: Any,
@@ -97,7 +97,7 @@ def correlate(
     return weighted(given, weights_of(weights), flipped=False)
 
 
-@recalled
+@with_call_cache
 def convolve(
     input: Any,
     weights: Any,
@@ -113,7 +113,7 @@ def convolve(
     return weighted(given, weights_of(weights), flipped=True)
 
 
-@recalled
+@with_call_cache
 def correlate1d(
     input: Any,
     weights: Any,
@@ -129,7 +129,7 @@ def correlate1d(
     return weighted(given, row, flipped=False)
 
 
-@recalled
+@with_call_cache
 def convolve1d(
     input: Any,
     weights: Any,
@@ -145,7 +145,7 @@ def convolve1d(
     return weighted(given, row, flipped=True)
 
 
-@recalled
+@with_call_cache
 def gaussian_filter(
     input: Any,
     sigma: Any,
@@ -163,7 +163,7 @@ def gaussian_filter(
     return gaussian(given, sigma, order, truncate, radius)
 
 
-@recalled
+@with_call_cache
 def gaussian_filter1d(
     input: Any,
     sigma: float,
@@ -181,7 +181,7 @@ def gaussian_filter1d(
     return correlate1d(input, row, axis, output, mode, cval)
 
 
-@recalled
+@with_call_cache
 def uniform_filter(
     input: Any,
     size: Any = 3,
@@ -196,7 +196,7 @@ def uniform_filter(
     return separable("add", filtering(input, output, mode, cval, origin, axes), size)
 
 
-@recalled
+@with_call_cache
 def uniform_filter1d(
     input: Any,
     size: int,
@@ -211,7 +211,7 @@ def uniform_filter1d(
     return separable("add", filtering(input, output, mode, cval, origin, (axis,)), checked)
 
 
-@recalled
+@with_call_cache
 def minimum_filter(
     input: Any,
     size: Any = None,
@@ -231,7 +231,7 @@ def minimum_filter(
     return extreme("min", given, size, footprint)
 
 
-@recalled
+@with_call_cache
 def maximum_filter(
     input: Any,
     size: Any = None,
@@ -251,7 +251,7 @@ def maximum_filter(
     return extreme("max", given, size, footprint)
 
 
-@recalled
+@with_call_cache
 def minimum_filter1d(
     input: Any,
     size: int,
@@ -266,7 +266,7 @@ def minimum_filter1d(
     return separable("min", filtering(input, output, mode, cval, origin, (axis,)), checked)
 
 
-@recalled
+@with_call_cache
 def maximum_filter1d(
     input: Any,
     size: int,

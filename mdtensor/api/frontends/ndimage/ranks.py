@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import Array
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.calls.program_calls import call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     Filtering,
@@ -32,7 +32,7 @@ LARGEST_WINDOW = 27
 """Elements of a window at most: what sorts them is one function, which a kernel has in full."""
 
 
-@recalled
+@with_call_cache
 def rank_filter(
     input: Any,
     rank: int,
@@ -59,7 +59,7 @@ def rank_filter(
     return _ranked(given, lambda _: wanted, size, footprint)
 
 
-@recalled
+@with_call_cache
 def median_filter(
     input: Any,
     size: Any = None,
@@ -82,7 +82,7 @@ def median_filter(
     return _ranked(given, lambda count: count // 2, size, footprint)
 
 
-@recalled
+@with_call_cache
 def percentile_filter(
     input: Any,
     percentile: float,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Literal
 
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.dataclass import dataclass
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.schedule.schedule import Schedule
@@ -33,12 +33,12 @@ class Candidate:
 
     schedule: Schedule
     source: KernelSource
-    program: Program
+    program: CompiledProgram
     expected: float = 1.0
 
 
 @dataclass(slots=True)
-class Trial:
+class CallTrial:
     """What was seen of a candidate so far; each turn stands beside the call before it."""
 
     candidate: Candidate

@@ -20,12 +20,12 @@ from typing import Any
 from mdtensor.api.engine.compiler_process import make_room_for_others
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import ranked
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.api.tuning.schedule_search import Candidates, first_candidates, searched_space
 from mdtensor.api.tuning.search_options import SearchOptions
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.paired_turns import Turns
-from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.progress import ProgressLine
 from mdtensor.autotune.search.abort_conditions import evaluations, speedup
 from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
@@ -136,7 +136,7 @@ def explore(
     candidates.make_space()
     if candidates.space is not None:
         first = first_candidates(candidates, ranking)
-        before, quiet = dict(candidates.tried), Progress(budget_s=math.inf, quiet=True)
+        before, quiet = dict(candidates.tried), ProgressLine(budget_s=math.inf, quiet=True)
         # No time is kept for the end: calls go on as long as they earn it.
         searched_space(candidates, candidates.space, ranking, first, before, -math.inf, quiet)
 
@@ -149,12 +149,12 @@ class MeasuredByCalls:
     def __init__(self, engine: Engine, tried: Callable[[Reply], float | None]) -> None:
         self.deadline = Deadline(_PLANNING, time.process_time)
         self._engine, self._tried = engine, tried
-        self._arena: Arena | None = None
+        self._arena: TrialBuffers | None = None
         self._least = math.inf  # of what the model expects
 
     def begin(self, problem: Problem) -> None:
         """Makes inputs and the reference of a problem."""
-        self._arena = Arena(problem)
+        self._arena = TrialBuffers(problem)
 
     def opened(self) -> None:
         """Nothing is waited for."""

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice, Unseen
+from mdtensor.api.engine.kernel_choice import DeferredChoice, KernelChoice
 from mdtensor.api.tuning.online.background_workshop import BackgroundWorkshop, Costs
 from mdtensor.api.tuning.online.call_check import CallCheck, seconds_of_check, written_bytes
 from mdtensor.api.tuning.online.online_search import OnlineSearch, Trusted
@@ -18,7 +18,7 @@ from mdtensor.api.tuning.online.watched_program import Watch, WatchedProgram
 from mdtensor.bounded import Bounded
 from mdtensor.lower.problem.problem import Problem
 
-Chosen = TypeVar("Chosen", Choice, Unseen)
+Chosen = TypeVar("Chosen", KernelChoice, DeferredChoice)
 
 _MOST_SEARCHES = 1024
 _MOST_BYTES = 1 << 28  # of results, which candidates have memory of their own for
@@ -36,7 +36,7 @@ def watched(share: float, engine: Engine, chosen: Chosen) -> Chosen:
     """
     if engine.target.kind != "cpu":
         return chosen
-    if isinstance(chosen, Unseen):
+    if isinstance(chosen, DeferredChoice):
         watch = partial(_watch_unseen, engine, chosen)
         return replace(chosen, program=WatchedProgram(chosen.program, watch, share, _OFTEN))
     if _watch_of(engine, chosen) is None:
@@ -53,11 +53,11 @@ def _shared_by(engine: Engine) -> tuple[Costs, SpaceExplorer]:
     return found
 
 
-def _watch_unseen(engine: Engine, unseen: Unseen) -> Watch | None:
+def _watch_unseen(engine: Engine, unseen: DeferredChoice) -> Watch | None:
     return _watch_of(engine, unseen.choice())
 
 
-def _watch_of(engine: Engine, choice: Choice) -> Watch | None:
+def _watch_of(engine: Engine, choice: KernelChoice) -> Watch | None:
     """The search for what is better than a choice; None where there is none, or no more."""
     problem = choice.problem
     search = _searches.get((engine, problem))

@@ -16,9 +16,9 @@ from typing import Any
 
 from mdtensor.api.tuning.online.background_workshop import BackgroundWorkshop
 from mdtensor.api.tuning.online.call_check import CallCheck
-from mdtensor.api.tuning.online.call_trial import Candidate, Trial
+from mdtensor.api.tuning.online.call_trial import CallTrial, Candidate
 from mdtensor.api.tuning.online.time_account import Account, Done
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import MdtensorError
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
@@ -41,7 +41,7 @@ _RECENT = 31  # calls of the trusted kernel whose times are remembered
 class Trusted:
     """The kernel that calls run; `is_general` says that it has sizes instead of constants."""
 
-    program: Program
+    program: CompiledProgram
     source: KernelSource
     schedule: Schedule
     is_general: bool
@@ -85,7 +85,7 @@ class OnlineSearch:
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._was_plain = False
         self._check: CallCheck | None = None
-        self._trial: Trial | None = None
+        self._trial: CallTrial | None = None
         # What is to be kept, with its seconds.
         self._winner: tuple[Candidate, float] | None = None
         self._was_finished = False
@@ -146,7 +146,7 @@ class OnlineSearch:
             if trusted.is_like(self._trial.candidate.source, self._trial.candidate.schedule):
                 self._end_trial(self._trial, self._level or None)
 
-    def _due(self, arrays: Sequence[Array]) -> Trial | None:
+    def _due(self, arrays: Sequence[Array]) -> CallTrial | None:
         """The trial that goes on in this call, if any: beside a plain call, and within the share.
 
         A candidate for aligned arrays ends on others, for which it would be compiled again.
@@ -162,7 +162,7 @@ class OnlineSearch:
             seconds += self._recent[-1] + self._check_seconds
         return trial if seconds <= self.account.left else None
 
-    def _take_turn(self, trial: Trial, arrays: Sequence[Array]) -> None:
+    def _take_turn(self, trial: CallTrial, arrays: Sequence[Array]) -> None:
         """Times a candidate on inputs as calls find them: before the trusted kernel reads them."""
         assert self._check is not None
         self._end_trial(trial, None)  # whatever is raised now
@@ -181,7 +181,7 @@ class OnlineSearch:
         else:
             self._trial = trial
 
-    def _check_trial(self, trial: Trial, arrays: Sequence[Array]) -> None:
+    def _check_trial(self, trial: CallTrial, arrays: Sequence[Array]) -> None:
         """Compares a candidate's results with the trusted kernel's, behind the caller's launch."""
         assert self._check is not None and self._trusted is not None
         self._end_trial(trial, None)
@@ -203,7 +203,7 @@ class OnlineSearch:
         else:
             self._trial = trial
 
-    def _cost_of(self, trial: Trial) -> float:
+    def _cost_of(self, trial: CallTrial) -> float:
         """What a candidate costs by its turns, at the pace of the first trusted kernel."""
         self._level = self._level or statistics.median(trial.trusted)
         pairs = zip(trial.seconds, trial.trusted, strict=True)
@@ -211,7 +211,7 @@ class OnlineSearch:
             [ours / max(theirs, _TICK) for ours, theirs in pairs]
         )
 
-    def _end_trial(self, trial: Trial, cost: float | None) -> None:
+    def _end_trial(self, trial: CallTrial, cost: float | None) -> None:
         self._note(trial.candidate.schedule, cost)
         self._trial = None
 
@@ -297,7 +297,7 @@ class OnlineSearch:
             self._end()
             return
         self.trials += 1
-        self._trial = Trial(candidate, candidate.program.launcher())
+        self._trial = CallTrial(candidate, candidate.program.launcher())
 
     def _finish(self) -> None:
         """Ends the search; where nothing was better than a kernel of its own, that one is kept."""

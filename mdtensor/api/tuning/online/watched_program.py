@@ -8,7 +8,7 @@ from typing import Any
 
 from mdtensor.api.engine.launch_counter import AroundProgram
 from mdtensor.api.tuning.online.online_search import OnlineSearch, Trusted
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import CompiledProgram
 
 Array = Any
 Launch = Callable[..., None]
@@ -24,7 +24,11 @@ class WatchedProgram(AroundProgram):
     """
 
     def __init__(
-        self, program: Program, watch: Callable[[], Watch | None], share: float, first: int = 1
+        self,
+        program: CompiledProgram,
+        watch: Callable[[], Watch | None],
+        share: float,
+        first: int = 1,
     ) -> None:
         super().__init__(program)
         self._ask, self._share, self._first = watch, share, first

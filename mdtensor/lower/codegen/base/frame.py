@@ -1,7 +1,7 @@
 """The frame: what all emitters below the cache tiles read, and the vectors of a register tile.
 
 A tile is a number of points per kept dim, computed by one work-item. Points along the lane dim are
-held in vectors (`Piece`s); all others, and all vectors, are separate named variables.
+held in vectors (`LaneVector`s); all others, and all vectors, are separate named variables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.base.staged_layouts import Layout
+from mdtensor.lower.codegen.base.staged_layouts import TileLayout
 from mdtensor.lower.codegen.base.wide_accesses import lanes_of
 from mdtensor.lower.ir.index import Index, name
 from mdtensor.lower.ir.register_types import register_dtype
@@ -27,7 +27,7 @@ Steps = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LaneVector:
     """A vector along the lane dim: its offset in the tile, its lanes, and how many count."""
 
     offset: int
@@ -45,7 +45,7 @@ class Frame:
     problem: Problem
     schedule: Schedule
     tilings: tuple[DimTiling, ...]
-    layouts: Mapping[int, Layout]
+    layouts: Mapping[int, TileLayout]
     aligned: bool = False
 
     @property
@@ -121,7 +121,7 @@ class Tile:
     """A register tile: its points, its pieces, and the accumulators [point][piece][element]."""
 
     points: tuple[tuple[int, ...], ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LaneVector, ...]
     accumulators: tuple[tuple[tuple[Ref, ...], ...], ...]
 
 
@@ -142,21 +142,21 @@ def powers_of_two(count: int, largest: int, start: int = 0) -> list[tuple[int, i
     return parts
 
 
-def pieces_of(frame: Frame, count: int) -> tuple[Piece, ...]:
+def pieces_of(frame: Frame, count: int) -> tuple[LaneVector, ...]:
     """The vectors that cover `count` points of the lane dim."""
     schedule = frame.schedule
     width = schedule.width
     if schedule.lane < 0:
-        return (Piece(0, 1, 1),)
+        return (LaneVector(0, 1, 1),)
     if frame.lane_is_reduced:
         vectors = schedule.registers[schedule.lane] // width
-        return tuple(Piece(n * width, width, width) for n in range(vectors))
+        return tuple(LaneVector(n * width, width, width) for n in range(vectors))
     if count % width and schedule.tail == "pad":
-        return tuple(Piece(o, width, min(width, count - o)) for o in range(0, count, width))
+        return tuple(LaneVector(o, width, min(width, count - o)) for o in range(0, count, width))
     if count % width and count > width and schedule.tail == "overlap":
         starts = [*range(0, count - width + 1, width), count - width]
-        return tuple(Piece(o, width, width) for o in starts)
-    return tuple(Piece(o, n, n) for o, n in powers_of_two(count, width))
+        return tuple(LaneVector(o, width, width) for o in starts)
+    return tuple(LaneVector(o, n, n) for o, n in powers_of_two(count, width))
 
 
 def tile_of(frame: Frame, counts: Mapping[int, int]) -> Tile:

@@ -16,7 +16,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceDim:
     """A dim of a tile: its extent there, and how far its elements lie apart."""
 
     dim: int
@@ -31,7 +31,7 @@ def places_as_source(
     padding: int = 0,
     *,
     shared: bool = True,
-) -> tuple[tuple[Place, ...], Index]:
+) -> tuple[tuple[SourceDim, ...], Index]:
     """Extent and stride of a tile's dims, nearest first, and its size; rows are padded.
 
     Unless `shared`, every dim has elements of its own.
@@ -42,20 +42,20 @@ def places_as_source(
         stride = stream.strides[d].constant
         return (1 << 62 if stride is None else abs(stride)), -d
 
-    found: list[Place] = []
+    found: list[SourceDim] = []
     size, before = as_index(1), as_index(1)
-    run: Place | None = None  # what was placed last, with all that walks through it
+    run: SourceDim | None = None  # what was placed last, with all that walks through it
     nearest_first = sorted(filter(stream.uses, problem.dims), key=distance)
     for d in nearest_first:
         extent = _extent(problem, tilings, d)
         steps = _steps_through(problem, tilings, stream, run, d) if run and shared else 0
         if run is not None and steps:
             longest = (run.extent.constant or 1) + steps * ((extent.constant or 1) - 1)
-            run = Place(run.dim, as_index(longest), run.stride)
-            found.append(Place(d, extent, run.stride * steps))
+            run = SourceDim(run.dim, as_index(longest), run.stride)
+            found.append(SourceDim(d, extent, run.stride * steps))
         else:
             before = size
-            run = Place(d, extent, before)
+            run = SourceDim(d, extent, before)
             found.append(run)
         size = before * run.extent + (padding if run.dim == nearest_first[0] else 0)
     return tuple(found), size
@@ -67,7 +67,7 @@ def _extent(problem: Problem, tilings: Sequence[DimTiling], d: int) -> Index:
 
 
 def _steps_through(
-    problem: Problem, tilings: Sequence[DimTiling], stream: Stream, run: Place, d: int
+    problem: Problem, tilings: Sequence[DimTiling], stream: Stream, run: SourceDim, d: int
 ) -> int:
     """How many elements of a run one step along a dim moves, if both overlap; else 0."""
     if may_end_inside(problem, tilings, run.dim) or may_end_inside(problem, tilings, d):

@@ -25,7 +25,7 @@ OUTER, FULL, INNER = "outer", "full", "inner"
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TileAxis:
     """One axis of a staged tile: blocks of a dim, all its points, or the points inside a block."""
 
     dim: int
@@ -35,7 +35,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TileLayout:
     """Where the elements of a staged tile lie; axes outermost first, sizes in elements.
 
     Along `early` dims the last tile begins so early that it is whole (see `early_tiles`). A stream
@@ -46,7 +46,7 @@ class Layout:
     stream: int
     region: str
     memory: np.dtype
-    axes: tuple[Axis, ...]
+    axes: tuple[TileAxis, ...]
     size: Index
     stages: int = 1
     early: frozenset[int] = frozenset()
@@ -86,9 +86,9 @@ class Layout:
 
 def layouts_of(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
-) -> dict[int, Layout]:
+) -> dict[int, TileLayout]:
     """The layout of every staged stream."""
-    result: dict[int, Layout] = {}
+    result: dict[int, TileLayout] = {}
     if schedule.march:
         return result  # planes have layouts of their own (see `plane_prefetch`)
     for number, region in enumerate(schedule.staged):
@@ -107,7 +107,7 @@ def _resident_layout(
     tilings: Sequence[DimTiling],
     number: int,
     region: str,
-) -> Layout:
+) -> TileLayout:
     """One block of the kept dims: reduced dims, then points, those read together innermost.
 
     Or as the source lies, whose rows are lengthened then.
@@ -119,19 +119,19 @@ def _resident_layout(
     kept = [d for d in problem.kept if stream.uses(d) and tilings[d].block > 1]
     kept.sort(key=lambda d: tilings[d].near if schedule.chunks else 1)
     padding = schedule.padding[number] if schedule.padding else 0
-    axes: list[Axis] = []
+    axes: list[TileAxis] = []
     stride = as_index(1)
     for d in reversed(kept):
-        axes.append(Axis(d, INNER, as_index(tilings[d].block), stride))
+        axes.append(TileAxis(d, INNER, as_index(tilings[d].block), stride))
         stride = stride * tilings[d].block
     stride = stride + padding
     for d in reversed(rows):
         extent = tilings[d].blocks * tilings[d].block
-        axes.append(Axis(d, FULL, extent, stride))
+        axes.append(TileAxis(d, FULL, extent, stride))
         stride = stride * extent
     memory = staged_dtype(problem, number)
     stages = max(1, schedule.stages)
-    return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
+    return TileLayout(number, region, memory, tuple(reversed(axes)), stride, stages)
 
 
 def _layout_of_source(
@@ -140,15 +140,16 @@ def _layout_of_source(
     tilings: Sequence[DimTiling],
     number: int,
     region: str,
-) -> Layout:
+) -> TileLayout:
     padding = schedule.padding[number] if schedule.padding else 0
     places, size = places_as_source(problem, tilings, number, padding, shared=not schedule.tensor)
     axes = [
-        Axis(p.dim, FULL if problem.reduced[p.dim] else INNER, p.extent, p.stride) for p in places
+        TileAxis(p.dim, FULL if problem.reduced[p.dim] else INNER, p.extent, p.stride)
+        for p in places
     ]
     memory = staged_dtype(problem, number, whole=bool(schedule.tensor))
     stages = max(1, schedule.stages)
-    return Layout(number, region, memory, tuple(reversed(axes)), size, stages)
+    return TileLayout(number, region, memory, tuple(reversed(axes)), size, stages)
 
 
 def _layout(
@@ -157,7 +158,7 @@ def _layout(
     tilings: Sequence[DimTiling],
     number: int,
     region: str,
-) -> Layout:
+) -> TileLayout:
     stream, lane = problem.streams[number], schedule.lane
     kept = [d for d in problem.kept if stream.uses(d) and d != lane]
     keys = [(d, OUTER) for d in kept]
@@ -167,7 +168,7 @@ def _layout(
     keys += [(d, INNER) for d in kept if tilings[d].block > 1]
     if lane >= 0 and stream.uses(lane):
         keys.append((lane, INNER))
-    axes: list[Axis] = []
+    axes: list[TileAxis] = []
     stride = as_index(1)
     for d, part in reversed(keys):
         tiling = tilings[d]
@@ -176,9 +177,9 @@ def _layout(
             FULL: tiling.blocks * tiling.block,
             INNER: as_index(tiling.block),
         }[part]
-        axes.append(Axis(d, part, extent, stride))
+        axes.append(TileAxis(d, part, extent, stride))
         stride = stride * extent
     memory, places = staged_dtype(problem, number), problem.places(number)
     lengths = [tiling.blocks * tiling.block for tiling in tilings]
     size = size_of_tile(problem, number, lengths, as_index(len(places)))
-    return Layout(number, region, memory, tuple(reversed(axes)), size, places=places)
+    return TileLayout(number, region, memory, tuple(reversed(axes)), size, places=places)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdtensor.lower.codegen.base.early_tiles import FIRST_COPIED
 from mdtensor.lower.codegen.base.frame import Frame
-from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, Layout
+from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, TileLayout
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.statements import IndexCalc, LetIndex, Pointer, Statement
 
@@ -81,7 +81,7 @@ def stream_pointers(frame: Frame) -> list[Statement]:
 
 
 def _staged_offset(
-    layout: Layout, frame: Frame, d: int, inside: Index, statements: list[Statement]
+    layout: TileLayout, frame: Frame, d: int, inside: Index, statements: list[Statement]
 ) -> Index:
     if layout.has(d, FULL):
         return layout.stride(d, FULL) * inside

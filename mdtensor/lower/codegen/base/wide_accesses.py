@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import Let, Statement, Store
+from mdtensor.lower.ir.statements import Let, Statement, VectorStore
 from mdtensor.lower.ir.values import Load, Pack, Ref, Slice
 from mdtensor.specs import is_short_float
 
@@ -101,11 +101,11 @@ def wide_stores(
     A group of which an element is stored twice stays as it is. Points of a tile lie at one place
     only where the tile is larger than its dims, and there the statements never run, but compile.
     """
-    groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
+    groups: dict[tuple[str, Index, int], dict[int, VectorStore]] = {}
     count: Counter[tuple[str, Index, int]] = Counter()
     for statement in statements:
         key = _store_key(statement, buffers, phases)
-        if key is not None and isinstance(statement, Store):
+        if key is not None and isinstance(statement, VectorStore):
             groups.setdefault(key[:3], {})[key[3]] = statement
             count[key[:3]] += 1
     result: list[Statement] = []
@@ -128,7 +128,7 @@ def wide_stores(
 def _store_key(
     statement: Statement, buffers: Mapping[str, int], phases: Mapping[str, int]
 ) -> tuple[str, Index, int, int] | None:
-    if not isinstance(statement, Store) or statement.value.lanes > 1:
+    if not isinstance(statement, VectorStore) or statement.value.lanes > 1:
         return None
     lanes = buffers.get(statement.buffer, 1)
     if lanes == 1 or statement.value.dtype != register_dtype(statement.memory):

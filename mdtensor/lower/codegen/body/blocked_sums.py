@@ -23,7 +23,7 @@ from mdtensor.lower.codegen.base.tuple_variables import sets
 from mdtensor.lower.codegen.base.value_from_expr import identity_of
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.register_types import U8
-from mdtensor.lower.ir.statements import If, Let, LetIndex, Set, Statement, Step
+from mdtensor.lower.ir.statements import If, Increment, Let, LetIndex, Set, Statement
 from mdtensor.lower.ir.values import Calc, Literal, Ref, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.trees import params_in
@@ -62,7 +62,7 @@ class BlockedSums:
 
     def flush(self) -> list[Statement]:
         """Adds the accumulators to their totals, and begins them again."""
-        return [*self._added(), Step(_FLUSHES, 1), *self._again(0)]
+        return [*self._added(), Increment(_FLUSHES, 1), *self._again(0)]
 
     def _again(self, first: int) -> list[Statement]:
         """Begins the accumulators of each total again, from the first of so many on."""
@@ -90,8 +90,8 @@ class BlockedSums:
 
     def flush_when_due(self, left: Index) -> list[Statement]:
         """Counts points that are done, as a number below 0; begins a block where one is full."""
-        due = (*self.flush(), Step(_LEFT, self.elements))
-        return [Step(_LEFT, left), If(name(_LEFT), "<=", as_index(0), due)]
+        due = (*self.flush(), Increment(_LEFT, self.elements))
+        return [Increment(_LEFT, left), If(name(_LEFT), "<=", as_index(0), due)]
 
     def finished(self) -> list[Statement]:
         """Sets the accumulators to the totals, where there are any."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Tile
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Tile
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.index import Index, name
 from mdtensor.lower.ir.register_types import I64
@@ -14,7 +14,7 @@ from mdtensor.lower.ir.statements import Let, Statement
 from mdtensor.lower.ir.values import Calc, FromIndex, Ref
 from mdtensor.lower.problem.data_bounds import function_of
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from mdtensor.lower.codegen.base.tuple_variables import sets
 from mdtensor.lower.codegen.base.value_from_expr import value_of, values_of
 from mdtensor.lower.ir.statements import Let, Statement, When
 from mdtensor.lower.ir.values import Calc, Ref, Value
-from mdtensor.lower.problem.select_operators import Choice
+from mdtensor.lower.problem.select_operators import SelectConditions
 
 
 def take_tuple(
-    choice: Choice,
+    choice: SelectConditions,
     refs: Sequence[Ref],
     params: Sequence[Value],
     index: Callable[[str], Value],
@@ -41,7 +41,7 @@ def take_tuple(
 
 
 def select_tuple(
-    choice: Choice,
+    choice: SelectConditions,
     refs: Sequence[Ref],
     own: Sequence[Value],
     params: Sequence[Value],

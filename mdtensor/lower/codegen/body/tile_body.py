@@ -8,7 +8,7 @@ from dataclasses import field
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.bounds_checks import all_inside, axis_indices
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, Tile, single_accumulators
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Steps, Tile, single_accumulators
 from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER
 from mdtensor.lower.codegen.base.stream_pointers import memory_of
 from mdtensor.lower.codegen.base.tuple_variables import sets, sets_at_once
@@ -50,8 +50,8 @@ class Body:
     prefix: str = ""
     named: dict[Value, Ref] = field(default_factory=dict[Value, Ref])
     # What was read for which points; many share it.
-    known: dict[tuple[Read, Steps, Piece], Value] = field(
-        default_factory=dict[tuple[Read, Steps, Piece], Value]
+    known: dict[tuple[Read, Steps, LaneVector], Value] = field(
+        default_factory=dict[tuple[Read, Steps, LaneVector], Value]
     )
     statements: list[Statement] = field(default_factory=list[Statement])
 
@@ -130,9 +130,9 @@ class Body:
         ]
         self.statements += sets_at_once(refs, results, held)
 
-    def _targets(self, u: int) -> list[tuple[Piece, tuple[Ref, ...]]]:
+    def _targets(self, u: int) -> list[tuple[LaneVector, tuple[Ref, ...]]]:
         if self.lanes == "single":
-            return [(Piece(0, 1, 1), single_accumulators(self.frame, self.tile)[u])]
+            return [(LaneVector(0, 1, 1), single_accumulators(self.frame, self.tile)[u])]
         pairs = list(zip(self.tile.pieces, self.tile.accumulators[u], strict=True))
         return pairs[:1] if self.lanes == "vector" else pairs
 
@@ -142,7 +142,7 @@ class Body:
         reads: Sequence[Read],
         point: tuple[int, ...],
         reduced: Steps,
-        piece: Piece,
+        piece: LaneVector,
         before: Sequence[Value] = (),
     ) -> list[Value]:
         """What a function gives for one point and piece; `before` are its first parameters."""
@@ -154,7 +154,7 @@ class Body:
         reads: Sequence[Read],
         point: tuple[int, ...],
         reduced: Steps,
-        piece: Piece,
+        piece: LaneVector,
         before: Sequence[Value] = (),
     ) -> tuple[list[Value], Callable[[str], Value]]:
         """What is read for one point and piece, behind what is there before, and its indices."""
@@ -176,7 +176,7 @@ class Body:
             params.append(found)
         return params, index
 
-    def _index(self, d: int, steps: Steps, piece: Piece) -> Value:
+    def _index(self, d: int, steps: Steps, piece: LaneVector) -> Value:
         """The index of a dim at a point; along the lanes of a piece a vector."""
         step = dict(steps).get(d, 0)
         if self.frame.is_clamped(d):
@@ -193,7 +193,7 @@ class Body:
         self,
         read: Read,
         steps: Steps,
-        piece: Piece,
+        piece: LaneVector,
         params: Sequence[Value],
         index: Callable[[str], Value],
     ) -> Value:
@@ -231,7 +231,7 @@ class Body:
         axes = self.frame.problem.streams[stream].axes
         return all_inside(axis_indices(axes, at)) if axes else None
 
-    def _gather(self, stream: int, offset: Index, place: Value, piece: Piece) -> Value:
+    def _gather(self, stream: int, offset: Index, place: Value, piece: LaneVector) -> Value:
         """The elements at computed places, which count from the offset."""
         lane = self.frame.schedule.lane
         stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
@@ -271,7 +271,9 @@ class Body:
         """
         return lane >= 0 and self.frame.tilings[lane].remainder is not None
 
-    def _load(self, stream: int, offset: Index, piece: Piece, inside: Value | None = None) -> Value:
+    def _load(
+        self, stream: int, offset: Index, piece: LaneVector, inside: Value | None = None
+    ) -> Value:
         lane = self.frame.schedule.lane
         stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
         lanes = piece.lanes if stride.terms else 1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mdtensor.lower.codegen.base.destinations import Destination
 from mdtensor.lower.codegen.base.frame import (
     Frame,
-    Piece,
+    LaneVector,
     Steps,
     Tile,
     powers_of_two,
@@ -23,7 +23,15 @@ from mdtensor.lower.codegen.memory.transpose_rows import transposed_rows
 from mdtensor.lower.ir.group_statements import Barrier
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import Allocate, If, IndexCalc, LetIndex, Set, Statement, Store
+from mdtensor.lower.ir.statements import (
+    Allocate,
+    If,
+    IndexCalc,
+    LetIndex,
+    Set,
+    Statement,
+    VectorStore,
+)
 from mdtensor.lower.ir.values import Load, Ref, Slice, Value
 from mdtensor.lower.schedule.rules.row_stores import is_multiple
 
@@ -37,7 +45,7 @@ def write_tile(
     pieces = tile.pieces
     if frame.lane_is_reduced:
         values = [[refs] for refs in _across_lanes(frame, tile, statements)]
-        pieces = (Piece(0, 1, 1),)
+        pieces = (LaneVector(0, 1, 1),)
     if _reduces_over_items(frame):
         return [*statements, *_across_items(frame, tile, values, destinations, earlier)]
     return [*statements, *_finish(frame, tile, values, pieces, destinations, earlier)]
@@ -47,7 +55,7 @@ def _finish(
     frame: Frame,
     tile: Tile,
     values: list[list[tuple[Ref, ...]]],
-    pieces: Sequence[Piece],
+    pieces: Sequence[LaneVector],
     destinations: Sequence[Destination],
     earlier: Index,
 ) -> list[Statement]:
@@ -90,7 +98,7 @@ def finish_values(
     body: Body,
     point: tuple[int, ...],
     combined_steps: Steps,
-    piece: Piece,
+    piece: LaneVector,
     refs: tuple[Ref, ...],
     suffix: str,
     statements: list[Statement],
@@ -115,7 +123,7 @@ def _steps(frame: Frame, point: tuple[int, ...]) -> Steps:
 def stores(
     frame: Frame,
     steps: Steps,
-    piece: Piece,
+    piece: LaneVector,
     refs: Sequence[Ref],
     destinations: Sequence[Destination],
 ) -> list[Statement]:
@@ -181,7 +189,7 @@ def _across_items(
     for u in range(len(tile.points)):
         for p, refs in enumerate(values[u]):
             statements.append(Barrier())
-            statements += [Store(f"L{k}", ref.dtype, item, ref) for k, ref in enumerate(refs)]
+            statements += [VectorStore(f"L{k}", ref.dtype, item, ref) for k, ref in enumerate(refs)]
             distance = 1
             while distance < items:
                 lhs = [Load(f"L{k}", ref.dtype, item) for k, ref in enumerate(refs)]
@@ -189,7 +197,7 @@ def _across_items(
                 held = [Ref(f"t{u}_{p}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
                 results = combined(operator, lhs, rhs)
                 body: list[Statement] = lets(held, results)
-                body += [Store(f"L{k}", h.dtype, item, h) for k, h in enumerate(held)]
+                body += [VectorStore(f"L{k}", h.dtype, item, h) for k, h in enumerate(held)]
                 in_reach: Statement = If(item + distance, "<", as_index(items), tuple(body))
                 turn = name(f"turn{distance}")
                 statements += [Barrier(), If(turn, "<", as_index(1), (in_reach,))]
@@ -232,7 +240,7 @@ def _lane_stride(frame: Frame, destination: Destination) -> Index:
 def _add_earlier(
     frame: Frame,
     steps: Steps,
-    piece: Piece,
+    piece: LaneVector,
     refs: tuple[Ref, ...],
     destinations: Sequence[Destination],
 ) -> list[Statement]:
@@ -250,7 +258,9 @@ def _add_earlier(
     ]
 
 
-def load_at(frame: Frame, destination: Destination, steps: Steps, piece: Piece, ref: Ref) -> Value:
+def load_at(
+    frame: Frame, destination: Destination, steps: Steps, piece: LaneVector, ref: Ref
+) -> Value:
     """What a destination holds at a point."""
     return Load(
         destination.pointer,
@@ -263,7 +273,7 @@ def load_at(frame: Frame, destination: Destination, steps: Steps, piece: Piece, 
 
 
 def _stores(
-    frame: Frame, destination: Destination, steps: Steps, piece: Piece, ref: Ref
+    frame: Frame, destination: Destination, steps: Steps, piece: LaneVector, ref: Ref
 ) -> list[Statement]:
     stride = _lane_stride(frame, destination)
     address = _address(frame, destination, steps, piece.offset)
@@ -272,7 +282,7 @@ def _stores(
         value = ref if lanes == ref.lanes else Slice(ref, start, lanes)
         streaming = destination.streaming and lanes == frame.schedule.width and lanes > 1
         statements.append(
-            Store(
+            VectorStore(
                 destination.pointer,
                 destination.memory,
                 address + stride * start,

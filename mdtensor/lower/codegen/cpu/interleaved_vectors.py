@@ -27,14 +27,14 @@ from mdtensor.lower.ir.statements import (
     Pointer,
     Set,
     Statement,
-    Store,
+    VectorStore,
     When,
 )
 from mdtensor.lower.ir.values import Calc, Load, Ref, Shuffle, Value
 from mdtensor.lower.problem.simd_lanes import MOST_APART
 
 
-class Run(NamedTuple):
+class MemoryRun(NamedTuple):
     """A contiguous run of memory whose elements several strided accesses share.
 
     It begins at `start` behind the address `base` in a buffer; each access has so many lanes so far
@@ -53,7 +53,7 @@ class Run(NamedTuple):
         """Where in the run a lane of an access lies, the first of whose elements is `among`."""
         return (self.lanes - 1 - lane if self.backwards else lane) * self.apart + among
 
-    def first_of(self, access: Load | Store) -> Index:
+    def first_of(self, access: Load | VectorStore) -> Index:
         """The index of an access's element that comes first in memory."""
         back = self.apart * (self.lanes - 1)
         return access.index - back if self.backwards else access.index
@@ -78,18 +78,18 @@ class _Interleaving:
         """The statements of a body, and of those inside them."""
         result: list[Statement] = []
         values: list[Let | Set | Declare] = []
-        stores: list[Store] = []
+        stores: list[VectorStore] = []
         for statement in statements:
             if values and not isinstance(statement, Let | Set | Declare):
                 result += self._loads(values)
                 values = []
-            if stores and not isinstance(statement, Store):
+            if stores and not isinstance(statement, VectorStore):
                 result += self._stores(stores)
                 stores = []
             match statement:
                 case Let() | Set() | Declare():
                     values.append(statement)
-                case Store():
+                case VectorStore():
                     stores.append(statement)
                 case Pointer(name=name):
                     self.pointers[name] = statement
@@ -119,14 +119,14 @@ class _Interleaving:
                 result.append(replace(statement, value=value))
         return result
 
-    def _stores(self, stores: Sequence[Store]) -> list[Statement]:
-        runs: dict[Run, dict[int, Store]] = {}
+    def _stores(self, stores: Sequence[VectorStore]) -> list[Statement]:
+        runs: dict[MemoryRun, dict[int, VectorStore]] = {}
         for store in stores:
             if found := self.run_of(store, store.value.lanes):
                 runs.setdefault(found[0], {})[found[1]] = store
         whole = {run for run, among in runs.items() if _is_whole(run, among.values())}
         result: list[Statement] = []
-        met: dict[Run, int] = {}
+        met: dict[MemoryRun, int] = {}
         for store in stores:
             found = self.run_of(store, store.value.lanes)
             if found is None or found[0] not in whole:
@@ -138,7 +138,7 @@ class _Interleaving:
                 result += self._stored(run, [runs[run][n] for n in range(run.apart)])
         return result
 
-    def _stored(self, run: Run, stores: Sequence[Store]) -> list[Statement]:
+    def _stored(self, run: MemoryRun, stores: Sequence[VectorStore]) -> list[Statement]:
         """Stores of the whole vectors of a run, which several strided stores fill."""
         statements: list[Statement] = []
         refs = [self.held(store.value, statements) for store in stores]
@@ -151,10 +151,10 @@ class _Interleaving:
             picks = [lane_at[start + n] for n in range(run.lanes)]
             value, first = self.picked(refs, picks, statements), stores[0]
             index = run.first_of(first) + start
-            statements.append(Store(first.buffer, first.memory, index, value))
+            statements.append(VectorStore(first.buffer, first.memory, index, value))
         return statements
 
-    def run_of(self, access: Load | Store, lanes: int) -> tuple[Run, int] | None:
+    def run_of(self, access: Load | VectorStore, lanes: int) -> tuple[MemoryRun, int] | None:
         """The run in which an access takes elements a few apart, and its first element there."""
         stride = as_index(access.stride).constant
         if lanes == 1 or stride is None or not 2 <= abs(stride) <= MOST_APART:
@@ -167,7 +167,7 @@ class _Interleaving:
         base, constant = index.split()
         apart = abs(stride)
         start, among = divmod(min(constant, constant + stride * (lanes - 1)), apart)
-        run = Run(buffer, access.memory, base, start * apart, apart, lanes, stride < 0)
+        run = MemoryRun(buffer, access.memory, base, start * apart, apart, lanes, stride < 0)
         return run, among
 
     def held(self, value: Value, statements: list[Statement]) -> Ref:
@@ -202,8 +202,8 @@ class _Loads:
     """The loads of a straight run of statements, between which nothing is stored."""
 
     names: _Interleaving
-    places: dict[Run, set[int]] = field(default_factory=dict[Run, set[int]])
-    vectors: dict[Run, list[Ref]] = field(default_factory=dict[Run, list[Ref]])
+    places: dict[MemoryRun, set[int]] = field(default_factory=dict[MemoryRun, set[int]])
+    vectors: dict[MemoryRun, list[Ref]] = field(default_factory=dict[MemoryRun, list[Ref]])
     # By their ids, which values keep as long as they are here.
     met: dict[int, Value] = field(default_factory=dict[int, Value])
     known: dict[int, Value] = field(default_factory=dict[int, Value])
@@ -245,6 +245,6 @@ class _Loads:
         return self.names.picked(self.vectors[run], picks, statements)
 
 
-def _is_whole(run: Run, stores: Collection[Store]) -> bool:
+def _is_whole(run: MemoryRun, stores: Collection[VectorStore]) -> bool:
     """Whether stores fill a run with elements that are held in one type."""
     return len(stores) == run.apart and len({store.value.dtype for store in stores}) == 1

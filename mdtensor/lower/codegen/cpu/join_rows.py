@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.frame import powers_of_two
-from mdtensor.lower.ir.statements import Block, Declare, If, Pointer, Set, Statement, Store
+from mdtensor.lower.ir.statements import Block, Declare, If, Pointer, Set, Statement, VectorStore
 from mdtensor.lower.ir.values import Ref, Shuffle, Slice
 
 
@@ -27,7 +27,7 @@ class _Vector:
     `last` tells whether it is the last one of its row in the register tile.
     """
 
-    store: Store
+    store: VectorStore
     value: Ref
     before: Ref
     kept: Ref
@@ -92,7 +92,7 @@ def ended_rows(first: Sequence[Statement]) -> list[Statement]:
     _rewritten(first, 1, each)
     unique = list(dict.fromkeys(stores))
     pointers = [statement for statement in first if isinstance(statement, Pointer)]
-    written = {store.buffer for store in unique if isinstance(store, Store)}
+    written = {store.buffer for store in unique if isinstance(store, VectorStore)}
     return [Block((*(p for p in pointers if p.name in written), *unique))] if unique else []
 
 
@@ -118,7 +118,7 @@ def _last_lanes(count: int, vector: _Vector) -> list[Statement]:
     return [_cut(before, lane, lanes) for lane, lanes in reversed(ends)]
 
 
-def _cut(vector: _Vector, lane: int, lanes: int) -> Store:
+def _cut(vector: _Vector, lane: int, lanes: int) -> VectorStore:
     return replace(
         vector.store,
         index=vector.store.index + lane,
@@ -140,7 +140,7 @@ def _rewritten(
             case If(lhs, op, rhs, body, otherwise):
                 branches = (tuple(_rewritten(b, vectors, each)) for b in (body, otherwise))
                 result.append(If(lhs, op, rhs, *branches))
-            case Store(value=Ref() as value, streaming=True):
+            case VectorStore(value=Ref() as value, streaming=True):
                 row, number = divmod(met, vectors)
                 kept = Ref(f"last{row}", value.dtype, value.lanes)
                 if not number or before is None:

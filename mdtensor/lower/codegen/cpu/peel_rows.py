@@ -24,12 +24,12 @@ from mdtensor.lower.ir.index import as_index, name
 from mdtensor.lower.ir.statements import (
     Block,
     If,
+    Increment,
     IndexCalc,
     LetHead,
     LetIndex,
     Loop,
     Statement,
-    Step,
 )
 
 
@@ -52,7 +52,7 @@ def peeled_loops(
     def rest(stop: str, largest: int) -> list[Statement]:
         found: list[Statement] = []
         for _, length in powers_of_two(largest - 1, largest):
-            body = (*inner(length), Step(var, length))
+            body = (*inner(length), Increment(var, length))
             found.append(If(name(var) + length, "<=", name(stop), body))
         return found
 
@@ -63,7 +63,7 @@ def peeled_loops(
     first = inner(width)
     rows = kept_rows(first)
     if rows:
-        begun = Block((*begun_rows(first), Step(var, width)))
+        begun = Block((*begun_rows(first), Increment(var, width)))
         whole_vectors = loops(lambda count: joined_rows(inner(count), count // width))
         joined = (*declared(rows), begun, *whole_vectors, *ended_rows(first))
         middle: list[Statement] = [If(name(var) + width, "<=", end, joined)]

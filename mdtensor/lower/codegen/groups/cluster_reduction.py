@@ -13,7 +13,7 @@ from mdtensor.lower.codegen.base.destinations import Destination
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.partial_results import Partials, local_name, number_among
 from mdtensor.lower.codegen.groups.last_block_reduction import LAST, combined_by_one_group
-from mdtensor.lower.ir.group_statements import BeginCluster, MeetCluster, OfFirst
+from mdtensor.lower.ir.group_statements import BeginCluster, ClusterArrive, ClusterLeaderPointer
 from mdtensor.lower.ir.index import ZERO, as_index, name
 from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.ir.statements import Allocate, Statement
@@ -51,7 +51,7 @@ def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Dest
         memory = register_dtype(dtype)
         extent = groups_of(partials) * (partials.size.constant or 1)
         statements.append(Allocate(local_name(k), memory, "local", extent))
-        statements.append(OfFirst(f"C{k}", local_name(k), memory))
+        statements.append(ClusterLeaderPointer(f"C{k}", local_name(k), memory))
         offset = number * partials.size + partials.before
         destinations.append(Destination(f"C{k}", memory, partials.strides, offset, False))
     return [*statements, BeginCluster()], tuple(destinations)
@@ -61,4 +61,4 @@ def first_of_cluster(frame: Frame, partials: Partials) -> tuple[list[Statement],
     """Local arrays, and statements by which the first group combines all results."""
     arrays, body = combined_by_one_group(frame, partials)
     number = number_among(frame.tilings, frame.problem.contracted)
-    return arrays, [MeetCluster(LAST, number), body]
+    return arrays, [ClusterArrive(LAST, number), body]

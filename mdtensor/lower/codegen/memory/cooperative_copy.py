@@ -18,7 +18,7 @@ from mdtensor.lower.codegen.base.wide_accesses import BYTES
 from mdtensor.lower.codegen.memory.copy_shape import CopiedTile, copied_tile
 from mdtensor.lower.codegen.memory.copy_traversal import in_other_order, walks_of
 from mdtensor.lower.codegen.memory.work_item_shares import (
-    Piece,
+    CopyAccess,
     Share,
     count_of_pieces,
     divided_share,
@@ -27,14 +27,22 @@ from mdtensor.lower.codegen.memory.work_item_shares import (
 from mdtensor.lower.ir.group_statements import CopyAsync
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import Declare, If, IndexCalc, LetIndex, Set, Statement, Store
+from mdtensor.lower.ir.statements import (
+    Declare,
+    If,
+    IndexCalc,
+    LetIndex,
+    Set,
+    Statement,
+    VectorStore,
+)
 from mdtensor.lower.ir.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTogether:
+class CooperativeCopy:
     """A cooperative copy of one tile, divided among the work-items of a group."""
 
     tile: CopiedTile
@@ -64,10 +72,10 @@ class CopyTogether:
         statements: list[Statement] = []
         for piece in self.share.pieces:
             ref, place = self._ref(piece), self._place(piece, stage)
-            stores = [Store(layout.pointer, layout.memory, place, ref)]
+            stores = [VectorStore(layout.pointer, layout.memory, place, ref)]
             if not tile.lies_whole:
                 stores = [
-                    Store(layout.pointer, layout.memory, place + tile.near * lane, value)
+                    VectorStore(layout.pointer, layout.memory, place + tile.near * lane, value)
                     for lane, value in enumerate(_elements(ref, register_dtype(layout.memory)))
                 ]
             statements += map(piece.guarded, stores)
@@ -101,7 +109,7 @@ class CopyTogether:
             found[d] = name(held)
         return found
 
-    def _ref(self, piece: Piece) -> Ref:
+    def _ref(self, piece: CopyAccess) -> Ref:
         dtype = register_dtype(self.tile.source.memory)
         return Ref(f"g{self.tile.layout.stream}_{piece.number}", dtype, self.tile.lanes)
 
@@ -112,7 +120,9 @@ class CopyTogether:
             return Load(buffer, memory, address, lanes)
         return Pack(tuple(Load(buffer, memory, address + lane) for lane in range(lanes)))
 
-    def _filled(self, piece: Piece, starts: Mapping[int, Index], fetch: Set) -> list[Statement]:
+    def _filled(
+        self, piece: CopyAccess, starts: Mapping[int, Index], fetch: Set
+    ) -> list[Statement]:
         """What fetches a piece, or zeros where it lies outside of the stream's axes."""
         places = axis_indices(self.tile.stream.axes, lambda d: starts[d] + piece.along(d))
         zero = Literal(0, fetch.ref.dtype)
@@ -128,7 +138,7 @@ class CopyTogether:
         return [Set(fetch.ref, Pack((zero,) * self.tile.lanes)), guarded]
 
     def _address(
-        self, piece: Piece, starts: Mapping[int, Index], statements: list[Statement]
+        self, piece: CopyAccess, starts: Mapping[int, Index], statements: list[Statement]
     ) -> Index:
         """Where a piece lies in the source; declares indices that may lie behind a dim's end."""
         tile, problem = self.tile, self.tile.frame.problem
@@ -143,7 +153,7 @@ class CopyTogether:
             address = address + tile.stream.strides[d] * index
         return address
 
-    def _place(self, piece: Piece, stage: Index) -> Index:
+    def _place(self, piece: CopyAccess, stage: Index) -> Index:
         """Where a piece lies in local memory."""
         layout = self.tile.layout
         place = stage * layout.apart if layout.stages > 1 else ZERO
@@ -158,7 +168,7 @@ def _elements(ref: Ref, held: np.dtype) -> list[Value]:
     return lanes if ref.dtype == held else [Calc("cast", (lane,), held) for lane in lanes]
 
 
-def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
+def copy_of(frame: Frame, number: int, items: int) -> CooperativeCopy:
     """How a group copies a stream; LoweringError where the tile is too large, or has no numbers.
 
     `items` are the work-items that copy.
@@ -174,4 +184,4 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
         )
     share = share_in_rows(walks, items)
     share = share or share_in_rows(in_other_order(tile, walks, items), items)
-    return CopyTogether(tile, share or divided_share(walks, items))
+    return CooperativeCopy(tile, share or divided_share(walks, items))

@@ -13,9 +13,9 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.source_layout import may_end_inside, steps_along
-from mdtensor.lower.codegen.base.staged_layouts import Axis, Layout
+from mdtensor.lower.codegen.base.staged_layouts import TileAxis, TileLayout
 from mdtensor.lower.codegen.base.wide_accesses import BYTES, lanes_of
-from mdtensor.lower.codegen.memory.stage_inputs import Source, source_of
+from mdtensor.lower.codegen.memory.stage_inputs import CopySource, source_of
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.problem.problem import Stream
@@ -32,9 +32,9 @@ class CopiedTile:
     """
 
     frame: Frame
-    layout: Layout
-    source: Source
-    axes: tuple[Axis, ...]
+    layout: TileLayout
+    source: CopySource
+    axes: tuple[TileAxis, ...]
     lanes: int
     clamped: frozenset[int]
 
@@ -82,7 +82,7 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
     if any(axis.extent.constant is None for axis in layout.axes):
         raise LoweringError("a tile in local memory needs extents that are numbers")
 
-    def distance(axis: Axis) -> tuple[int, int]:
+    def distance(axis: TileAxis) -> tuple[int, int]:
         stride = stream.strides[axis.dim].constant
         return (1 << 62 if stride is None else abs(stride)), axis.dim
 
@@ -93,12 +93,12 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
     return CopiedTile(frame, layout, source, axes, lanes, clamped - layout.early)
 
 
-def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...]:
+def _runs(frame: Frame, stream: Stream, axes: Sequence[TileAxis]) -> tuple[TileAxis, ...]:
     """The axes, with those merged that are contiguous in the source and in the tile.
 
     So are those that share elements there, which are copied once.
     """
-    found: list[Axis] = []
+    found: list[TileAxis] = []
     for axis in axes:
         if found and _goes_on(frame, stream, found[-1], axis):
             steps = steps_along(stream, found[-1].dim, axis.dim)
@@ -109,7 +109,7 @@ def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...
     return tuple(found)
 
 
-def _goes_on(frame: Frame, stream: Stream, axis: Axis, following: Axis) -> bool:
+def _goes_on(frame: Frame, stream: Stream, axis: TileAxis, following: TileAxis) -> bool:
     """Whether one axis continues another without a gap, in the source and in the tile."""
     dims = (axis.dim, following.dim)
     if any(may_end_inside(frame.problem, frame.tilings, d) for d in dims):
@@ -119,7 +119,7 @@ def _goes_on(frame: Frame, stream: Stream, axis: Axis, following: Axis) -> bool:
     return within and following.stride == axis.stride * steps
 
 
-def _lanes(frame: Frame, stream: Stream, source: Source, axes: tuple[Axis, ...]) -> int:
+def _lanes(frame: Frame, stream: Stream, source: CopySource, axes: tuple[TileAxis, ...]) -> int:
     """Elements of one access: several if all addresses are multiples of them, else 1."""
     if not axes or stream.strides[axes[0].dim].constant != 1:
         return 1

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.codegen.base.staged_layouts import Axis
+from mdtensor.lower.codegen.base.staged_layouts import TileAxis
 from mdtensor.lower.codegen.memory.copy_shape import CopiedTile
 from mdtensor.lower.schedule.machine_model import WARP
 
@@ -20,15 +20,15 @@ BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class TraversalLoop:
     """A loop of the traversal: its axis, number of steps, elements of a step, and variable."""
 
-    axis: Axis
+    axis: TileAxis
     length: int
     step: int
     name: str
 
-    def cut(self, count: int) -> tuple[Walk, Walk]:
+    def cut(self, count: int) -> tuple[TraversalLoop, TraversalLoop]:
         """Splits the loop in two: the near one has `count` steps, which divide the length."""
         far = replace(
             self, length=self.length // count, step=self.step * count, name=f"{self.name}o"
@@ -36,14 +36,16 @@ class Walk:
         return replace(self, length=count), far
 
 
-Walks = tuple[Walk, ...]
+Walks = tuple[TraversalLoop, ...]
 
 
 def walks_of(tile: CopiedTile) -> Walks:
     """One loop per axis, the nearest first, in an order that avoids bank conflicts."""
     steps = [tile.lanes if n == 0 else 1 for n in range(len(tile.axes))]
     walks = tuple(
-        Walk(axis, (axis.extent.constant or 1) // step, step, f"c{tile.layout.stream}_{axis.dim}")
+        TraversalLoop(
+            axis, (axis.extent.constant or 1) // step, step, f"c{tile.layout.stream}_{axis.dim}"
+        )
         for axis, step in zip(tile.axes, steps, strict=True)
     )
     return _apart_in_banks(tile, walks)
@@ -114,7 +116,7 @@ def _apart_in_banks(tile: CopiedTile, walks: Walks) -> Walks:
     return (*walks[:run], *apart, *walks[run + 1 : beside], *walks[beside + 1 :])
 
 
-def _continues(tile: CopiedTile, axis: Axis, following: Axis) -> bool:
+def _continues(tile: CopiedTile, axis: TileAxis, following: TileAxis) -> bool:
     """Whether one axis continues another in the source without a gap."""
     strides = tile.stream.strides
     first, second = strides[axis.dim].constant, strides[following.dim].constant

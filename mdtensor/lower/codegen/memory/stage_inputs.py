@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, Axis, Layout
+from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, TileAxis, TileLayout
 from mdtensor.lower.codegen.base.tuple_variables import lets
 from mdtensor.lower.ir.group_statements import Barrier
 from mdtensor.lower.ir.index import Index, as_index, name, total
@@ -23,7 +23,7 @@ from mdtensor.lower.ir.statements import (
     Loop,
     Pointer,
     Statement,
-    Store,
+    VectorStore,
 )
 from mdtensor.lower.ir.values import Calc, Load, Ref, Value
 from mdtensor.lower.problem.problem import Problem, Read
@@ -37,7 +37,7 @@ LOCAL_BYTES = 227 << 10  # what a group can have of the largest local memories
 BAND, BAND_ROWS = "band", 8  # rows of a source that are walked side by side, each in its own page
 
 
-def declare(layout: Layout, offset: Index) -> list[Statement]:
+def declare(layout: TileLayout, offset: Index) -> list[Statement]:
     """The memory of a staged tile: an array, or its place in the scratch buffer."""
     if layout.region == "scratch":
         return [Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)]
@@ -56,7 +56,7 @@ def declare(layout: Layout, offset: Index) -> list[Statement]:
 
 
 def copy(
-    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+    layout: TileLayout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> list[Statement]:
     """Copies the current tile of a stream to its staged place."""
     if layout.region == "local":
@@ -68,7 +68,7 @@ def copy(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CopySource:
     """Where a stream's elements are copied from: a buffer, its type, and an offset.
 
     They go to the staged tile from element `start` on.
@@ -79,23 +79,25 @@ class Source:
     offset: Index | int
     start: Index | int = 0
 
-    def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
+    def load(
+        self, layout: TileLayout, index: Index, lanes: int = 1, stride: Index | int = 1
+    ) -> Value:
         """Elements from the source, converted to the type of the staged tile."""
         loaded = Load(self.buffer, self.memory, index + self.offset, lanes, stride)
         held = register_dtype(layout.memory)
         return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
 
-    def copied(self, layout: Layout, index: Index, to: Index) -> Statement:
+    def copied(self, layout: TileLayout, index: Index, to: Index) -> Statement:
         """Copies one element to the staged tile."""
-        return Store(layout.pointer, layout.memory, to + self.start, self.load(layout, index))
+        return VectorStore(layout.pointer, layout.memory, to + self.start, self.load(layout, index))
 
 
-def source_of(layout: Layout, problem: Problem) -> Source:
+def source_of(layout: TileLayout, problem: Problem) -> CopySource:
     """Where the elements of a staged tile of one place come from."""
     return sources_of(layout, problem)[0]
 
 
-def sources_of(layout: Layout, problem: Problem) -> list[Source]:
+def sources_of(layout: TileLayout, problem: Problem) -> list[CopySource]:
     """Where the elements of a staged tile come from, place by place."""
     buffer = problem.streams[layout.stream].buffer
     first: dict[Index, Read] = {}
@@ -103,7 +105,7 @@ def sources_of(layout: Layout, problem: Problem) -> list[Source]:
         if read.stream == layout.stream:
             first.setdefault(as_index(read.offset), read)
     return [
-        Source(
+        CopySource(
             f"I{buffer}",
             problem.inputs[buffer],
             place_of(problem, read),
@@ -114,7 +116,7 @@ def sources_of(layout: Layout, problem: Problem) -> list[Source]:
 
 
 def _copy_together(
-    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+    layout: TileLayout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> list[Statement]:
     """All work-items of the group copy, element by element of the staged tile."""
     stream = problem.streams[layout.stream]
@@ -135,7 +137,7 @@ def _copy_together(
         position[axis.dim] = position.get(axis.dim, name(tilings[axis.dim].var("t"))) + step
     address = total(stream.strides[d] * index for d, index in position.items())
     value = source.load(layout, address)
-    statement: Statement = Store(layout.pointer, layout.memory, name("c"), value)
+    statement: Statement = VectorStore(layout.pointer, layout.memory, name("c"), value)
     for d, index in position.items():
         # Distances: where positions were compared, Intel's compiler left elements out (ADR 4).
         start, end = name(tilings[d].var("t")), name(tilings[d].var("e"))
@@ -146,11 +148,11 @@ def _copy_together(
 
 
 def _copy_loops(
-    layout: Layout,
+    layout: TileLayout,
     problem: Problem,
     schedule: Schedule,
     tilings: Sequence[DimTiling],
-    sources: Sequence[Source],
+    sources: Sequence[CopySource],
 ) -> list[Statement]:
     """One work-item copies, in the order of the target; whole vectors along the lane dim.
 
@@ -180,7 +182,7 @@ def _copy_loops(
         else:
             to_address = to_address + axis.stride * (start - name(tiling.var("t")))
 
-    def build(remaining: list[Axis]) -> tuple[Statement, ...]:
+    def build(remaining: list[TileAxis]) -> tuple[Statement, ...]:
         if vector and len(remaining) == 1:
             stride = stream.strides[lane]
             return _copy_vectors(
@@ -217,7 +219,7 @@ def _copy_loops(
     return list(build(axes))
 
 
-def _in_bands(axes: list[Axis], lane: int) -> list[Axis]:
+def _in_bands(axes: list[TileAxis], lane: int) -> list[TileAxis]:
     """The axes of a tile, ordered so that its source is walked in bands of a few long rows.
 
     Block by block along the lane dim, the source would be read in columns, a short piece of each
@@ -230,21 +232,21 @@ def _in_bands(axes: list[Axis], lane: int) -> list[Axis]:
     first, last = axes.index(blocks), axes.index(rows[-1])
     if last < first:
         return axes
-    band = Axis(rows[-1].dim, BAND, rows[-1].extent, rows[-1].stride)
+    band = TileAxis(rows[-1].dim, BAND, rows[-1].extent, rows[-1].stride)
     return [*axes[:first], *axes[first + 1 : last], band, blocks, *axes[last:]]
 
 
-def _is_nearest(problem: Problem, layout: Layout, axis: Axis) -> int:
+def _is_nearest(problem: Problem, layout: TileLayout, axis: TileAxis) -> int:
     """1 for the axis along which the source lies closest, which then runs innermost."""
     stride = problem.streams[layout.stream].strides[axis.dim].constant
     return int(stride is not None and abs(stride) == 1 and axis.part != OUTER)
 
 
 def _copy_vectors(
-    layout: Layout,
+    layout: TileLayout,
     schedule: Schedule,
     tiling: DimTiling,
-    sources: Sequence[Source],
+    sources: Sequence[CopySource],
     from_address: Index,
     to_address: Index,
     stride: Index,
@@ -258,7 +260,7 @@ def _copy_vectors(
         refs = [Ref(f"s{o}_{k}", value.dtype, width) for k, value in enumerate(values)]
         whole += lets(refs, values)
         whole += [
-            Store(layout.pointer, memory, to_address + source.start + o, ref)
+            VectorStore(layout.pointer, memory, to_address + source.start + o, ref)
             for source, ref in zip(sources, refs, strict=True)
         ]
     start, end, step = name(tiling.var("q")), name(tiling.var("e")), name(tiling.var("u"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.ir.index import Index, as_index, name
-from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Statement, Step
+from mdtensor.lower.ir.statements import If, Increment, IndexCalc, LetIndex, Statement
 
 TURN = "turn"
 _TURNS = "turns"
@@ -50,13 +50,13 @@ def advanced(frame: Frame, tiled: Sequence[int], prefix: str) -> list[Statement]
         return []
     tiling = frame.tilings[tiled[-1]]
     cursor, low, high = tiling.var(prefix), name(tiling.var("lo")), name(tiling.var("hi"))
-    statements: list[Statement] = [Step(cursor, tiling.tile)]
+    statements: list[Statement] = [Increment(cursor, tiling.tile)]
     if len(tiled) > 1:
-        carried = (Step(cursor, low - name(cursor)), *advanced(frame, tiled[:-1], prefix))
+        carried = (Increment(cursor, low - name(cursor)), *advanced(frame, tiled[:-1], prefix))
         statements.append(If(high, "<=", name(cursor), carried))
     return statements
 
 
 def wrapped(stage: str, stages: int) -> Statement:
     """Wraps a stage number around: after the last stage comes the first."""
-    return If(as_index(stages), "<=", name(stage), (Step(stage, -stages),))
+    return If(as_index(stages), "<=", name(stage), (Increment(stage, -stages),))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index, as_index
-from mdtensor.lower.ir.statements import Let, Statement, Store
+from mdtensor.lower.ir.statements import Let, Statement, VectorStore
 from mdtensor.lower.ir.values import Ref, Shuffle, Slice
 
 # Bytes within which a shuffle moves elements by the cheapest instructions.
@@ -37,19 +37,19 @@ def transposed_rows(
     A column is written where the last of its rows was. `aligned` tells of every buffer whether
     tiles begin at multiples of a vector, without which nothing bypasses the caches.
     """
-    columns: dict[Column, dict[int, Store]] = {}
+    columns: dict[Column, dict[int, VectorStore]] = {}
     for statement in statements:
-        if isinstance(statement, Store) and (column := _column(statement)):
+        if isinstance(statement, VectorStore) and (column := _column(statement)):
             columns.setdefault(column, {})[statement.index.split()[1]] = statement
-    pieces: dict[Store, list[Store]] = {}
+    pieces: dict[VectorStore, list[VectorStore]] = {}
     for column, rows in columns.items():
         for piece in _pieces(rows, column[-1]):
             pieces |= dict.fromkeys(piece, piece)
     result: list[Statement] = []
-    met: dict[Store, int] = {}
+    met: dict[VectorStore, int] = {}
     named = 0
     for statement in statements:
-        if not isinstance(statement, Store) or statement not in pieces:
+        if not isinstance(statement, VectorStore) or statement not in pieces:
             result.append(statement)
             continue
         piece = pieces[statement]
@@ -61,7 +61,7 @@ def transposed_rows(
     return result
 
 
-def _column(store: Store) -> Column | None:
+def _column(store: VectorStore) -> Column | None:
     """What the rows have in common that can be transposed together."""
     stride = as_index(store.stride)
     if store.value.lanes == 1 or stride.constant == 1:
@@ -69,9 +69,9 @@ def _column(store: Store) -> Column | None:
     return store.buffer, store.index.split()[0], stride, store.value.lanes
 
 
-def _pieces(rows: Mapping[int, Store], lanes: int) -> list[list[Store]]:
+def _pieces(rows: Mapping[int, VectorStore], lanes: int) -> list[list[VectorStore]]:
     """Runs of neighbouring rows whose lengths are powers of two, at least 2, at most the lanes."""
-    pieces: list[list[Store]] = []
+    pieces: list[list[VectorStore]] = []
     left = sorted(rows)
     while left:
         count = next((n for n, place in enumerate(left) if place != left[0] + n), len(left))
@@ -82,7 +82,7 @@ def _pieces(rows: Mapping[int, Store], lanes: int) -> list[list[Store]]:
     return pieces
 
 
-def _transposed(piece: Sequence[Store], aligned: bool, named: int) -> list[Statement]:
+def _transposed(piece: Sequence[VectorStore], aligned: bool, named: int) -> list[Statement]:
     """The shuffles of some rows, and the stores of their columns."""
     statements: list[Statement] = []
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from mdtensor.dataclass import dataclass
-from mdtensor.lower.codegen.memory.copy_traversal import Walk, Walks
+from mdtensor.lower.codegen.memory.copy_traversal import TraversalLoop, Walks
 from mdtensor.lower.ir.index import ZERO, Index, as_index, name
 from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Statement
 
@@ -20,7 +20,7 @@ Bound = tuple[Index, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CopyAccess:
     """One access of a copy: its number, its coordinates by dim, and its bounds check.
 
     A dim without a coordinate has one element. `within` is None where every work-item has such a
@@ -52,7 +52,7 @@ class Share:
 
     walks: Walks
     setup: tuple[Statement, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CopyAccess, ...]
 
 
 def count_of_pieces(walks: Walks, items: int) -> int:
@@ -64,7 +64,7 @@ def share_in_rows(walks: Walks, items: int) -> Share | None:
     """Pieces at constant offsets from the first one; None where offsets are not constant."""
     rows = list(_rows(walks, items))
     setup = [statement for row in rows for statement in row.first()]
-    pieces: list[Piece] = []
+    pieces: list[CopyAccess] = []
     for n, _, within in _numbered(walks, items):
         coordinates: dict[int, Index] = {}
         for row in rows:
@@ -73,14 +73,14 @@ def share_in_rows(walks: Walks, items: int) -> Share | None:
                 return None
             d = row.walk.axis.dim
             coordinates[d] = coordinates.get(d, ZERO) + position
-        pieces.append(Piece(n, coordinates, within))
+        pieces.append(CopyAccess(n, coordinates, within))
     return Share(walks, tuple(setup), tuple(pieces))
 
 
 def divided_share(walks: Walks, items: int) -> Share:
     """Pieces whose coordinates are each computed by divisions."""
     setup: list[Statement] = []
-    pieces: list[Piece] = []
+    pieces: list[CopyAccess] = []
     for n, number, within in _numbered(walks, items):
         coordinates: dict[int, Index] = {}
         rest = number
@@ -91,7 +91,7 @@ def divided_share(walks: Walks, items: int) -> Share:
             rest = name(f"{held}_rest")
             d = walk.axis.dim
             coordinates[d] = coordinates.get(d, ZERO) + name(held) * walk.step
-        pieces.append(Piece(n, coordinates, within))
+        pieces.append(CopyAccess(n, coordinates, within))
     return Share(walks, tuple(setup), tuple(pieces))
 
 
@@ -107,7 +107,7 @@ def _numbered(walks: Walks, items: int) -> Iterator[tuple[int, Index, Bound | No
 class _Rows:
     """A walk as the work-items see it: so many pieces lie `before` its next step."""
 
-    walk: Walk
+    walk: TraversalLoop
     before: int
     items: int
     is_last: bool

@@ -11,7 +11,7 @@ from mdtensor.lower.codegen.base.stream_pointers import stream_pointers
 from mdtensor.lower.codegen.base.wide_accesses import lanes_of, wide_loads
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.index import as_index, name
-from mdtensor.lower.ir.statements import LetIndex, Loop, Statement, Step
+from mdtensor.lower.ir.statements import Increment, LetIndex, Loop, Statement
 
 Counts = Mapping[int, int]
 Product = Callable[[Frame, Tile], list[Statement]]
@@ -55,7 +55,7 @@ class CombineTile:
         if d == whole or tiling.is_even() or tiling.block == 1:
             return loops
         if tiling.threads > 1 and tiling.near > 1:
-            loops.append(Step(var, name(tiling.var("x")) * (1 - tiling.near)))
+            loops.append(Increment(var, name(tiling.var("x")) * (1 - tiling.near)))
         stop = end + (tiling.threads - 1)
         loops.append(Loop(var, None, stop, as_index(tiling.threads), inner(1)))
         return loops

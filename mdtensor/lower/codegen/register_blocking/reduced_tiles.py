@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.partition import tile_loops
-from mdtensor.lower.codegen.memory.cooperative_copy import CopyTogether
+from mdtensor.lower.codegen.memory.cooperative_copy import CooperativeCopy
 from mdtensor.lower.codegen.register_blocking.combine_tile import CombineTile
 from mdtensor.lower.ir.group_statements import Barrier
 from mdtensor.lower.ir.index import Index, as_index, name
@@ -14,7 +14,7 @@ from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statemen
 
 
 def reduced_tiles(
-    frame: Frame, copies: Sequence[CopyTogether], combine: CombineTile
+    frame: Frame, copies: Sequence[CooperativeCopy], combine: CombineTile
 ) -> list[Statement]:
     """The loops over tiles of the reduced dims; the innermost one keeps what is no whole tile."""
     tiled = [d for d in frame.schedule.group_order if d in frame.problem.contracted]
@@ -28,7 +28,7 @@ def reduced_tiles(
 
 def _innermost(
     frame: Frame,
-    copies: Sequence[CopyTogether],
+    copies: Sequence[CooperativeCopy],
     combine: CombineTile,
     d: int,
     starts: Mapping[int, Index],
@@ -60,16 +60,16 @@ def _innermost(
 
 
 def copied(
-    frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
+    frame: Frame, copies: Sequence[CooperativeCopy], starts: Mapping[int, Index]
 ) -> list[Statement]:
     """Copies the tiles of all staged streams that begin at the given indices."""
     return [*_fetched(copies, starts), *_put(frame, copies)] if copies else []
 
 
-def _fetched(copies: Sequence[CopyTogether], starts: Mapping[int, Index]) -> list[Statement]:
+def _fetched(copies: Sequence[CooperativeCopy], starts: Mapping[int, Index]) -> list[Statement]:
     return [statement for copy in copies for statement in copy.fetch(starts)]
 
 
-def _put(frame: Frame, copies: Sequence[CopyTogether]) -> list[Statement]:
+def _put(frame: Frame, copies: Sequence[CooperativeCopy]) -> list[Statement]:
     stored = [statement for copy in copies for statement in copy.put()]
     return stored if frame.items == 1 else [Barrier(), *stored, Barrier()]

@@ -18,7 +18,7 @@ from mdtensor.lower.codegen.base.staged_layouts import INNER
 from mdtensor.lower.codegen.base.stream_pointers import stream_pointer
 from mdtensor.lower.codegen.base.tuple_variables import lets
 from mdtensor.lower.codegen.base.value_from_expr import identity_of
-from mdtensor.lower.codegen.memory.cooperative_copy import CopyTogether, copy_of
+from mdtensor.lower.codegen.memory.cooperative_copy import CooperativeCopy, copy_of
 from mdtensor.lower.codegen.register_blocking.combine_tile import CombineTile, Product
 from mdtensor.lower.codegen.register_blocking.reduced_tiles import reduced_tiles
 from mdtensor.lower.codegen.register_blocking.software_pipeline import pipelined_tiles
@@ -58,7 +58,7 @@ def blocks(frame: Frame, block: Sequence[Statement]) -> list[Statement]:
 
 def _block(
     frame: Frame,
-    copies: Sequence[CopyTogether],
+    copies: Sequence[CooperativeCopy],
     destinations: Sequence[Destination],
     product: Product | None,
 ) -> list[Statement]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.stream_pointers import READ_STAGE
-from mdtensor.lower.codegen.memory.cooperative_copy import CopyTogether
+from mdtensor.lower.codegen.memory.cooperative_copy import CooperativeCopy
 from mdtensor.lower.codegen.memory.tile_sequence import (
     TURN,
     advanced,
@@ -24,13 +24,13 @@ from mdtensor.lower.codegen.memory.tile_sequence import (
 from mdtensor.lower.codegen.register_blocking.combine_tile import CombineTile
 from mdtensor.lower.ir.group_statements import AwaitCopies, Barrier, CommitCopies
 from mdtensor.lower.ir.index import Index, as_index, name
-from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.ir.statements import If, Increment, IndexCalc, LetIndex, Loop, Statement
 
 WRITE_STAGE = "write_stage"
 
 
 def pipelined_tiles(
-    frame: Frame, copies: Sequence[CopyTogether], combine: CombineTile
+    frame: Frame, copies: Sequence[CooperativeCopy], combine: CombineTile
 ) -> list[Statement]:
     """All tiles of the reduced dims, one after the other."""
     stages = frame.schedule.stages
@@ -72,12 +72,12 @@ def pipelined_tiles(
         body.append(If(name(TURN) + 2, "<", count, tuple(advanced(frame, tiled, "m"))))
     body += advanced(frame, tiled, "t")
     for stage in (READ_STAGE, WRITE_STAGE):
-        body += [Step(stage, 1), wrapped(stage, stages)]
+        body += [Increment(stage, 1), wrapped(stage, stages)]
     return [*statements, Loop(TURN, as_index(0), count, as_index(1), tuple(body))]
 
 
 def _begun(
-    frame: Frame, copies: Sequence[CopyTogether], tiled: Sequence[int], stage: Index
+    frame: Frame, copies: Sequence[CooperativeCopy], tiled: Sequence[int], stage: Index
 ) -> list[Statement]:
     """Starts the copy of the next tile, and advances the cursor."""
     starts = starts_of(frame, tiled, "n")
@@ -85,7 +85,9 @@ def _begun(
     return [*statements, *advanced(frame, tiled, "n")] if copies else []
 
 
-def _fetched(frame: Frame, copies: Sequence[CopyTogether], tiled: Sequence[int]) -> list[Statement]:
+def _fetched(
+    frame: Frame, copies: Sequence[CooperativeCopy], tiled: Sequence[int]
+) -> list[Statement]:
     """Loads the next tile to registers."""
     starts = starts_of(frame, tiled, "m")
     return [s for copy in copies for s in copy.fetch(starts)]

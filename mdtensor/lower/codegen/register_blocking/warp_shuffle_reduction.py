@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.tuple_variables import sets_at_once
 from mdtensor.lower.codegen.base.value_from_expr import combined
-from mdtensor.lower.ir.group_statements import Barrier, Exchange
+from mdtensor.lower.ir.group_statements import Barrier, WarpShuffle
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.statements import (
     EXCHANGE,
@@ -24,7 +24,7 @@ from mdtensor.lower.ir.statements import (
     LetIndex,
     Set,
     Statement,
-    Store,
+    VectorStore,
 )
 from mdtensor.lower.ir.values import Load, Ref
 from mdtensor.lower.schedule.machine_model import WARP
@@ -147,7 +147,7 @@ class Sharing:
 
     @staticmethod
     def _stores(index: Index, refs: Sequence[Ref]) -> list[Statement]:
-        return [Store(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
+        return [VectorStore(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
 
     def _in_warps(self, count: int, prefix: str) -> Iterator[Statement]:
         """A shuffle reduction: the first of every `count` neighbours gets the result of all."""
@@ -161,7 +161,7 @@ class Sharing:
             buffers = tuple(f"X{n % width}" for n in range(len(everything)))
             offsets = tuple(n // width * self.items for n in range(len(everything)))
             values = tuple(everything)
-            yield Exchange("down", distance, others, values, self.items, buffers, offsets)
+            yield WarpShuffle("down", distance, others, values, self.items, buffers, offsets)
             for u, refs in enumerate(self.accumulators):
                 results = combined(self.operator, refs, others[u * width : (u + 1) * width])
                 held = [Ref(f"n{prefix}{u}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.lower.codegen.base.destinations import Destination, at_first_point
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Tile
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Tile
 from mdtensor.lower.codegen.base.wide_accesses import lanes_of_results, wide_stores
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.codegen.body.write_outputs import finish_values, stores
@@ -13,7 +13,7 @@ from mdtensor.lower.codegen.memory.tile_accesses import room_of
 from mdtensor.lower.codegen.register_blocking.warp_shuffle_reduction import PLACE, Sharing
 from mdtensor.lower.ir.group_statements import AwaitCluster
 from mdtensor.lower.ir.index import as_index, name
-from mdtensor.lower.ir.statements import If, Renew, Statement, Store
+from mdtensor.lower.ir.statements import CopyRegister, If, Statement, VectorStore
 
 _WORTH_MOVING = 16  # points of a work-item
 
@@ -45,7 +45,7 @@ def _guarded_writes(
         if (count := _lanes_of_result(frame, before)) > 1
     }
     wide = wide_stores(plain, lanes, streaming=all(each.streaming for each in destinations))
-    if any(isinstance(s, Store) and s.value.lanes > 1 for s in wide):
+    if any(isinstance(s, VectorStore) and s.value.lanes > 1 for s in wide):
         wide = [*_renewed(frame, tile), *wide]
     ragged = [d for d in dims if frame.tilings[d].is_ragged]
     if not ragged:
@@ -66,7 +66,7 @@ def _renewed(frame: Frame, tile: Tile) -> list[Statement]:
     """
     if frame.problem.finish is not None or len(tile.points) < _WORTH_MOVING:
         return []
-    return [Renew(ref) for vectors in tile.accumulators for refs in vectors for ref in refs]
+    return [CopyRegister(ref) for vectors in tile.accumulators for refs in vectors for ref in refs]
 
 
 def _inside(
@@ -97,7 +97,7 @@ def _inside(
 def _written(frame: Frame, tile: Tile, u: int, placed: Sequence[Destination]) -> list[Statement]:
     """Finishes one point and writes it."""
     body = Body(frame, tile, {}, "b", None, prefix=f"e{u}_")
-    piece, point = Piece(0, 1, 1), tile.points[u]
+    piece, point = LaneVector(0, 1, 1), tile.points[u]
     statements: list[Statement] = []
     refs = finish_values(body, point, (), piece, tile.accumulators[u][0], f"{u}", statements)
     steps = tuple(zip(frame.unrolled_kept, point, strict=True))

@@ -13,20 +13,20 @@ import math
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.tuple_variables import lets, sets, sets_at_once
 from mdtensor.lower.codegen.base.value_from_expr import combined, identity_of
-from mdtensor.lower.ir.group_statements import Await, Barrier, Exchange, Post
+from mdtensor.lower.ir.group_statements import Await, Barrier, Post, WarpShuffle
 from mdtensor.lower.ir.index import Index, as_index, name, product
 from mdtensor.lower.ir.register_types import I32, I64, U8, register_dtype
 from mdtensor.lower.ir.statements import (
     EXCHANGE,
     Allocate,
     If,
+    Increment,
     IndexCalc,
     Let,
     LetIndex,
     Loop,
     Statement,
-    Step,
-    Store,
+    VectorStore,
 )
 from mdtensor.lower.ir.values import Calc, Literal, Load, Ref
 
@@ -71,7 +71,7 @@ def look_back(frame: Frame, total: Tuples, statements: list[Statement]) -> Tuple
     following = _named("following", total)
     results = combined(operator, found, carry)
     body += sets_at_once(carry, results, following)
-    body.append(Step("distance", name(_FOUND.name) * part - part))
+    body.append(Increment("distance", name(_FOUND.name) * part - part))
     width = as_index(WINDOW)
     statements.append(Loop("distance", None, part + WINDOW, width, tuple(body)))
     whole = _named("sum", total)
@@ -104,11 +104,12 @@ def _window(frame: Frame, told: Tuples) -> list[Statement]:
     before = _word(name("group") - name("far") * _apart(frame), told)
     state = Ref("state", I64)
     wait: list[Statement] = [Await(state.name, before, told)]
-    wait.append(Store("K", I32, item, Calc("cast", (state,), I32)))
-    wait += [Store(f"V{k}", ref.dtype, item, ref) for k, ref in enumerate(told)]
-    nothing: list[Statement] = [Store("K", I32, item, Literal(_SUM, I32))]
+    wait.append(VectorStore("K", I32, item, Calc("cast", (state,), I32)))
+    wait += [VectorStore(f"V{k}", ref.dtype, item, ref) for k, ref in enumerate(told)]
+    nothing: list[Statement] = [VectorStore("K", I32, item, Literal(_SUM, I32))]
     nothing += [
-        Store(f"V{k}", value.dtype, item, value) for k, value in enumerate(identity_of(operator))
+        VectorStore(f"V{k}", value.dtype, item, value)
+        for k, value in enumerate(identity_of(operator))
     ]
     look: tuple[Statement, ...] = (
         LetIndex("far", name("distance") + item),
@@ -139,10 +140,10 @@ def _nearest_sum(frame: Frame, told: Tuples) -> list[Statement]:
         Let(ref, Load(f"V{k}", ref.dtype, lane), mutable=True) for k, ref in enumerate(known)
     ]
 
-    def exchange(kind: str, by: int, refs: Tuples) -> Exchange:
+    def exchange(kind: str, by: int, refs: Tuples) -> WarpShuffle:
         buffers = ("XK", *(f"X{k}" for k in range(len(known))))
         values = (_KNOWS, *known)
-        return Exchange(kind, by, refs, values, items, buffers, (0,) * len(refs))
+        return WarpShuffle(kind, by, refs, values, items, buffers, (0,) * len(refs))
 
     distance = 1
     while distance < WINDOW:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, Tile
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Steps, Tile
 from mdtensor.lower.codegen.base.stream_pointers import bases
 from mdtensor.lower.codegen.base.tuple_variables import lets, sets, sets_at_once
 from mdtensor.lower.codegen.base.value_from_expr import combined, identity_of
@@ -24,12 +24,12 @@ from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.codegen.body.write_outputs import finish_values, load_at, stores
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import Let, Loop, Pointer, Statement, Store
+from mdtensor.lower.ir.statements import Let, Loop, Pointer, Statement, VectorStore
 from mdtensor.lower.ir.values import Literal, Load, Ref, Shift, Slice, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import param
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 
 
 def scan_tile(
@@ -55,7 +55,7 @@ def scan_tile(
     return [*statements, *combining_loops(frame, tile, at_point)]
 
 
-def _carried(frame: Frame, tile: Tile, u: int) -> list[tuple[Piece, tuple[Ref, ...]]]:
+def _carried(frame: Frame, tile: Tile, u: int) -> list[tuple[LaneVector, tuple[Ref, ...]]]:
     """The accumulators of a point: one per piece, or one scalar where lanes are scanned."""
     if frame.lane_is_reduced:
         return [(_ONE, tuple(Ref(ref.name, ref.dtype) for ref in tile.accumulators[u][0]))]
@@ -96,7 +96,7 @@ class _Scan:
                     found += stores(self.frame, (*kept, *steps), at, done, placed)
         return [*body.asked_ahead(), *found]
 
-    def _steps(self, scanned: int) -> list[tuple[Steps, Piece | None]]:
+    def _steps(self, scanned: int) -> list[tuple[Steps, LaneVector | None]]:
         """Steps along the scanned dim: one by one, or vector by vector."""
         if self.lanes == "single":
             return [((), _ONE)]
@@ -110,7 +110,7 @@ class _Scan:
         body: Body,
         point: tuple[int, ...],
         steps: Steps,
-        piece: Piece,
+        piece: LaneVector,
         carry: tuple[Ref, ...],
         suffix: str,
         statements: list[Statement],
@@ -187,7 +187,7 @@ def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]
     step: list[Statement] = [
         Let(ref, Load(f"R{k}", ref.dtype, place)) for k, ref in enumerate(held)
     ]
-    step += [Store(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(carry)]
+    step += [VectorStore(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(carry)]
     step += sets_at_once(carry, following, after)
     zero, one = as_index(0), as_index(1)
     start: list[Statement] = lets(carry, identity_of(operator), mutable=True)

@@ -17,7 +17,7 @@ from mdtensor.lower.codegen.scan.look_back import words_of
 from mdtensor.lower.ir.group_statements import Await, Post
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import If, Let, Loop, Statement, Store
+from mdtensor.lower.ir.statements import If, Let, Loop, Statement, VectorStore
 from mdtensor.lower.ir.values import Load, Ref
 
 _SUM = 1
@@ -54,7 +54,7 @@ def taken_over(
     sums = combined(operator, before, own)
     step += lets(after, sums)
     step.append(Post(word(place), _SUM, after))
-    step += [Store(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(before)]
+    step += [VectorStore(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(before)]
     for d in reversed(problem.kept):
         low, high = name(tilings[d].var("lo")), name(tilings[d].var("hi"))
         step = [Loop(tilings[d].var("n"), low, high, as_index(1), tuple(step))]

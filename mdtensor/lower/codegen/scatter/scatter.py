@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdtensor.lower.codegen.base.destinations import Destination
-from mdtensor.lower.codegen.base.frame import Frame, Piece, tile_of
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, tile_of
 from mdtensor.lower.codegen.base.stream_pointers import bases
 from mdtensor.lower.codegen.base.tuple_variables import lets
 from mdtensor.lower.codegen.base.value_from_expr import combined, identity_of
@@ -22,12 +22,12 @@ from mdtensor.lower.codegen.body.reduction_loops import combining_loops
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import I64
-from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Pointer, Statement, Store
+from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Pointer, Statement, VectorStore
 from mdtensor.lower.ir.values import Calc, Load, Ref, Value
 from mdtensor.lower.problem.simd_lanes import LANES
 from mdtensor.lower.schedule.machine_model import asm_of
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 
 
 def copies(frame: Frame) -> int:
@@ -63,7 +63,7 @@ def scatter(
 
     def cleared(values: Sequence[Value]) -> tuple[Statement, ...]:
         return tuple(
-            Store(own[k], d.memory, place(k, name("copy"), point), value)
+            VectorStore(own[k], d.memory, place(k, name("copy"), point), value)
             for k, (d, value) in enumerate(zip(destinations, values, strict=True))
         )
 
@@ -101,7 +101,8 @@ def scatter(
             results = combined(operator, before, held)
             inside: list[Statement] = lets(after, results)
             inside += [
-                Store(own[k], d.memory, spots[k], after[k]) for k, d in enumerate(destinations)
+                VectorStore(own[k], d.memory, spots[k], after[k])
+                for k, d in enumerate(destinations)
             ]
             below = If(name(at.name), "<", problem.extents[dim], tuple(inside))
             found.append(replace(positive, body=(below,)))

@@ -70,7 +70,7 @@ def caches_of(target: Target) -> tuple[Cache, ...]:
     )
 
 
-class Known(dict[tuple[int, ...], list[tuple[int, int]]]):
+class MemoizedSpans(dict[tuple[int, ...], list[tuple[int, int]]]):
     """Memoized spans, by the covered extents."""
 
 
@@ -86,7 +86,7 @@ class Footprint:
     extents: tuple[int, ...]
     itemsize: int
     steps: tuple[tuple[int, int], ...]
-    known: Known = field(default_factory=Known, compare=False, repr=False)
+    known: MemoizedSpans = field(default_factory=MemoizedSpans, compare=False, repr=False)
 
     def spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
         """Strides in bytes and counts of the covered elements; overlapping dims are merged."""
@@ -195,7 +195,7 @@ class WorkingSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Accesses:
+class Footprints:
     """The footprints of a schedule's reads and writes; `known` are working sets found before."""
 
     reads: Sequence[Footprint]
@@ -258,7 +258,7 @@ def transfer_cycles(
     if not caches:
         return ()
     levels = nested_extents(problem, schedule, shape)
-    accesses = Accesses(reads, writes, schedule.staged, known)
+    accesses = Footprints(reads, writes, schedule.staged, known)
     held = _held(levels, accesses)
     return tuple(
         _traffic(problem, schedule, shape, accesses, levels, held, cache) / cache.bytes_per_cycle
@@ -273,7 +273,7 @@ def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
     return (*reads, *writes)
 
 
-def _held(levels: Levels, accesses: Accesses) -> int:
+def _held(levels: Levels, accesses: Footprints) -> int:
     """The outermost loop inside which all pages can be prefetched side by side."""
     if accesses.pages(levels[-1][1]) <= PAGES:
         return len(levels) - 1
@@ -305,7 +305,7 @@ def _traffic(
     problem: Problem,
     schedule: Schedule,
     shape: Shape,
-    accesses: Accesses,
+    accesses: Footprints,
     levels: Levels,
     held: int,
     cache: Cache,

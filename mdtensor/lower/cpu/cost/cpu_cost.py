@@ -13,7 +13,7 @@ from functools import lru_cache
 from heapq import heapreplace
 
 from mdtensor.lower.cpu.cost.cache_traffic import BYTES_PER_CYCLE, Shape, transfer_cycles
-from mdtensor.lower.cpu.cost.cpu_facts import Case, Facts, Walk, facts_of, reads_around
+from mdtensor.lower.cpu.cost.cpu_facts import AccessPattern, Case, Facts, facts_of, reads_around
 from mdtensor.lower.cpu.cost.register_tile_cost import (
     LATENCY,
     cycles_of_tiles,
@@ -150,7 +150,7 @@ def _of_runs(facts: Facts, schedule: Schedule) -> float:
     return RUNS if runs >= MANY_RUNS else asked
 
 
-def _runs(facts: Facts, walk: Walk, schedule: Schedule) -> int:
+def _runs(facts: Facts, walk: AccessPattern, schedule: Schedule) -> int:
     """Rows of a register tile that lie in pages of their own."""
     apart = [d for d in facts.kept if abs(walk.strides[d]) * walk.itemsize >= PAGE]
     return math.prod([schedule.registers[d] for d in apart if d != schedule.lane])

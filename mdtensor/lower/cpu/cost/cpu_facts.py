@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.cpu.cost.cache_traffic import (
     Footprint,
-    Known,
+    MemoizedSpans,
     Shape,
     WorkingSets,
     footprints_of,
@@ -29,7 +29,7 @@ from mdtensor.specs import Target, is_short_float
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class AccessPattern:
     """The access pattern of a stream: strides, bytes of an element, offsets.
 
     `widens` tells whether loads convert elements to float32: those from the array, and those from a
@@ -53,7 +53,7 @@ class Facts:
     extents: tuple[int, ...]
     kept: tuple[int, ...]
     contracted: tuple[int, ...]
-    walks: tuple[Walk, ...]
+    walks: tuple[AccessPattern, ...]
     footprints: tuple[Footprint, ...]
     moved: int
     written: int
@@ -86,7 +86,7 @@ def facts_of(problem: Problem) -> Facts:
     for read in problem.reads:
         places[read.stream].add(as_index(read.offset).constant or 0)
     walks = [
-        Walk(
+        AccessPattern(
             tuple([stride.constant or 0 for stride in stream.strides]),
             problem.inputs[stream.buffer].itemsize,
             frozenset(places[number]),
@@ -108,7 +108,7 @@ def facts_of(problem: Problem) -> Facts:
         links_of_point(problem.scalar, problem.operator),
         tuple([problem.reduced[d] for d in problem.dims]),
         problem.scanned,
-        tuple([replace(read, steps=(), known=Known()) for read in reads]),
+        tuple([replace(read, steps=(), known=MemoizedSpans()) for read in reads]),
     )
 
 

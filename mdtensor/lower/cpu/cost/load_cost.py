@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from mdtensor.lower.cpu.cost.cache_traffic import Shape
-from mdtensor.lower.cpu.cost.cpu_facts import Case, Facts, Walk
+from mdtensor.lower.cpu.cost.cpu_facts import AccessPattern, Case, Facts
 from mdtensor.lower.ir.register_types import BOOL
 from mdtensor.lower.problem.generic_problem import apart_along
 from mdtensor.lower.schedule.machine_model import CPU_LINE, WAY_BYTES
@@ -80,7 +80,9 @@ def requests_ahead(case: Case, vectors: int) -> float:
     return count
 
 
-def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: bool) -> float:
+def _load_cycles(
+    case: Case, walk: AccessPattern, offsets: frozenset[int], *, staged: bool
+) -> float:
     """Cycles of a vector load relative to one within a line; loads that cross lines cost more.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
@@ -100,7 +102,7 @@ def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: boo
     return cycles
 
 
-def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) -> float:
+def _conflicts(facts: Facts, walk: AccessPattern, shape: Shape, ways: int, reads: float) -> float:
     """Slow-down of loads whose lines evict each other from L1 (set conflicts).
 
     Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
@@ -115,7 +117,7 @@ def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) 
     return 1.0
 
 
-def _different_reads(facts: Facts, walk: Walk, lane: int, shape: Shape) -> float:
+def _different_reads(facts: Facts, walk: AccessPattern, lane: int, shape: Shape) -> float:
     """Distinct places of a stream that a register tile reads per step, lanes apart.
 
     Points that are neighbours share what a stencil reads around them, and what the windows of
@@ -149,7 +151,7 @@ def registers_read_again(facts: Facts, lane: int, shape: Shape, vectors: float) 
     return found
 
 
-def _read_again(walk: Walk, lane: int, shape: Shape) -> int:
+def _read_again(walk: AccessPattern, lane: int, shape: Shape) -> int:
     """Places of a stream that a register tile reads more than once, lanes apart."""
     reads = list(walk.places)
     for d, stride in enumerate(walk.strides):

@@ -28,7 +28,7 @@ _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class TileDims:
     """Dims of the columns and of the rows, those first whose neighbours lie nearest."""
 
     columns: tuple[int, ...]
@@ -36,7 +36,7 @@ class Sides:
 
 
 @lru_cache(64)
-def sides_of(problem: Problem) -> Sides:
+def sides_of(problem: Problem) -> TileDims:
     """The kept dims in two sides."""
     problem = zero_filled(problem)
 
@@ -46,7 +46,7 @@ def sides_of(problem: Problem) -> Sides:
 
     kept = tuple(sorted(problem.kept, key=distance))
     if not kept:
-        return Sides((), ())
+        return TileDims((), ())
     along = [s for s in problem.streams[: problem.finish_streams] if s.uses(kept[0])]
     columns = tuple(d for d in kept if all(s.uses(d) for s in along))
     shared = tuple(
@@ -54,7 +54,7 @@ def sides_of(problem: Problem) -> Sides:
         for d in columns
         if d == kept[0] or not all(s.uses(d) for s in problem.streams[: problem.finish_streams])
     )
-    return Sides(shared, tuple(d for d in kept if d not in columns))
+    return TileDims(shared, tuple(d for d in kept if d not in columns))
 
 
 @lru_cache(64)
@@ -94,7 +94,7 @@ def item_counts(extent: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockShape:
     """What a group computes at once: points and work-items of every dim, tiles of reduced ones.
 
     The work-items of a group that share a reduction are `sharing`; where none do, of every reduced
@@ -126,7 +126,7 @@ class _Shares:
 _Shared = tuple[tuple[int, int, int], ...]
 
 
-class Blocks:
+class BlockShapes:
     """The blocks of one problem. What they have in common is found once for all of them."""
 
     def __init__(self, problem: Problem) -> None:
@@ -143,7 +143,7 @@ class Blocks:
         # Kept dims whose work-items read the same elements of a stream.
         self._sharing = tuple(tuple(d for d in problem.kept if not s.uses(d)) for s in streams)
         self._turns = tuple(self._is_turned(n) for n in range(len(streams)))
-        self._turns_over = tuple(self._is_turned_over(n) for n in range(len(streams)))
+        self._turns_over = tuple(self._needs_transpose(n) for n in range(len(streams)))
         self._along = any(s.strides[self._nearest].constant == 1 for s in streams)
         self._wide = tuple(self._lanes(n) for n in range(len(streams)))
         self._rows: dict[tuple[bool, int, int], _Shared] = {}
@@ -159,7 +159,7 @@ class Blocks:
         *,
         by_source: bool = False,
         beside: int = 0,
-    ) -> Block:
+    ) -> BlockShape:
         """A block from points per work-item and work-items, both by rows and columns.
 
         A work-item's rows are neighbours in the result, or `by_source` in what is read. So are a
@@ -192,9 +192,9 @@ class Blocks:
                 tiles = [0] * count
         over = beside > 0 and self._turns != self._turns_over
         held, shared = tuple(registers), tuple(threads)
-        return Block(held, shared, tuple(chunks), tuple(tiles), sharing, over)
+        return BlockShape(held, shared, tuple(chunks), tuple(tiles), sharing, over)
 
-    def schedule(self, block: Block, *, streaming: bool = False) -> Schedule:
+    def schedule(self, block: BlockShape, *, streaming: bool = False) -> Schedule:
         """The schedule of a block, with as many groups as there are blocks."""
         alone, staged = block.sharing == 1, self.staged(block)
         order = (*self.kept, *self.reduced)
@@ -227,7 +227,7 @@ class Blocks:
             prefetch=self._prefetches(block, staged),
         )
 
-    def staged(self, block: Block) -> tuple[str, ...]:
+    def staged(self, block: BlockShape) -> tuple[str, ...]:
         """Where each stream is staged."""
         return self._staged(block.items) if block.sharing == 1 else ("",) * len(self._uses)
 
@@ -238,13 +238,13 @@ class Blocks:
             for stageable, dims in zip(self._stageable, self._sharing, strict=True)
         )
 
-    def _prefetches(self, block: Block, staged: tuple[str, ...]) -> bool:
+    def _prefetches(self, block: BlockShape, staged: tuple[str, ...]) -> bool:
         """Whether the next tile is read while one is computed with."""
         if not any(staged) or sum(tile > 0 for tile in block.tiles) != 1:
             return False
         return len(self.reduced) == 1 or self._most_accesses(block, staged) <= _WORTH_FETCHING
 
-    def _most_accesses(self, block: Block, staged: tuple[str, ...]) -> float:
+    def _most_accesses(self, block: BlockShape, staged: tuple[str, ...]) -> float:
         """Accesses of a work-item to the source of a staged tile: to four elements where it can."""
         items, found = math.prod(block.items), 0.0
         lengths = [self._length_of_tile(block, d) for d in self.problem.dims]
@@ -253,7 +253,7 @@ class Blocks:
                 found = max(found, math.prod([lengths[d] for d in uses]) / items / lanes)
         return found
 
-    def _length_of_tile(self, block: Block, d: int) -> int:
+    def _length_of_tile(self, block: BlockShape, d: int) -> int:
         """The extent of a staged tile along a dim, as the dim's tiling has it."""
         length = block.points[d] * block.items[d]
         if not self.problem.reduced[d]:
@@ -349,7 +349,7 @@ class Blocks:
         has_rows = any(not reduced[d] for d in self._uses[number])
         return has_rows and reduced[nearest]
 
-    def _is_turned_over(self, number: int) -> bool:
+    def _needs_transpose(self, number: int) -> bool:
         """Whether they are not those that neighbouring work-items read, either."""
         own = [d for d in self.kept if d in self._uses[number]]
         return self._nearest_of(number) not in own[-1:]
@@ -372,7 +372,7 @@ def blocked(
     beside: int = 0,
 ) -> Schedule:
     """The schedule of a block, see `Blocks.block`."""
-    blocks = Blocks(problem)
+    blocks = BlockShapes(problem)
     block = blocks.block(points, items, depth, sharing, by_source=by_source, beside=beside)
     return blocks.schedule(block)
 

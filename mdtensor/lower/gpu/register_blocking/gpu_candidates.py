@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from mdtensor.lower.gpu.base.block_shapes import (
-    Block,
-    Blocks,
+    BlockShape,
+    BlockShapes,
     blocked,
     kept_order,
 )
@@ -80,7 +80,7 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     if not can_be_resident(problem):
         return
     yield from _by_matrices(problem, target)
-    blocks = Blocks(zero_filled(problem))
+    blocks = BlockShapes(zero_filled(problem))
     for block in all_blocks(blocks):
         yield from of_block(blocks, block, target)
     yield from _of_shared_tiles(blocks, target)
@@ -100,7 +100,7 @@ def _estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     return cost(problem, schedule, target)
 
 
-def all_blocks(blocks: Blocks) -> list[Block]:
+def all_blocks(blocks: BlockShapes) -> list[BlockShape]:
     """The blocks that are worth considering, each once."""
     rows = (False, True) if len(blocks.sides.rows) > 1 else (False,)
     plain = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, rows, (0,))
@@ -114,19 +114,19 @@ def all_blocks(blocks: Blocks) -> list[Block]:
     return [block for block in every if 32 <= math.prod(block.items) <= _MOST_ITEMS]
 
 
-def of_block(blocks: Blocks, block: Block, target: Target) -> Iterator[Schedule]:
+def of_block(blocks: BlockShapes, block: BlockShape, target: Target) -> Iterator[Schedule]:
     """The schedules of a block: whole and split reductions, with and without pipelining."""
     streaming = _bypasses_caches(blocks.problem, target)
     yield from _spread(blocks.problem, blocks.schedule(block, streaming=streaming), target)
 
 
-def _of_shared_tiles(blocks: Blocks, target: Target) -> Iterator[Schedule]:
+def _of_shared_tiles(blocks: BlockShapes, target: Target) -> Iterator[Schedule]:
     for schedule in _sharing_tiles(blocks.problem, target):
         yield from _spread(blocks.problem, schedule, target)
     yield from dict.fromkeys(_teams(blocks.problem, target))
 
 
-def _as_sources_lie(blocks: Blocks, target: Target) -> Iterator[Schedule]:
+def _as_sources_lie(blocks: BlockShapes, target: Target) -> Iterator[Schedule]:
     streaming = _bypasses_caches(blocks.problem, target)
     for schedule in by_steps_of_source(blocks):
         bypassing = replace(schedule, streaming=streaming)
@@ -273,7 +273,7 @@ def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) 
             yield count
 
 
-def most_parts(blocks: Blocks, block: Block, target: Target) -> int:
+def most_parts(blocks: BlockShapes, block: BlockShape, target: Target) -> int:
     """The most parts that the reduction of a block's groups has."""
     problem, longest = blocks.problem, _divided_dim(blocks.problem)
     lengths = [block.points[d] * block.items[d] for d in problem.dims]
@@ -292,7 +292,7 @@ def ranked_on_gpu(
     if most is None or not can_be_resident(problem):
         pairs = [(_estimate(problem, s, target), s) for s in gpu_candidates(problem, target)]
         return sorted(pairs, key=lambda pair: pair[0])
-    blocks = Blocks(zero_filled(problem))
+    blocks = BlockShapes(zero_filled(problem))
     found = _Best(problem, target, most)
     found.consider(_by_matrices(problem, target), 0)
     every = all_blocks(blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from mdtensor.lower.gpu.base.block_shapes import Block, Blocks
+from mdtensor.lower.gpu.base.block_shapes import BlockShape, BlockShapes
 from mdtensor.lower.gpu.base.gpu_arithmetic import cycles_of_point
 from mdtensor.lower.gpu.base.gpu_cost import (
     BASE,
@@ -29,7 +29,9 @@ class LeastOfBlocks:
     steps of one; the bytes of memory.
     """
 
-    def __init__(self, blocks: Blocks, target: Target, most_parts: Callable[[Block], int]) -> None:
+    def __init__(
+        self, blocks: BlockShapes, target: Target, most_parts: Callable[[BlockShape], int]
+    ) -> None:
         problem = blocks.problem
         self._blocks, self._kept, self._most_parts = blocks, problem.kept, most_parts
         self._instructions = cycles_of_point(problem)
@@ -49,7 +51,7 @@ class LeastOfBlocks:
         )
         self._moving = moved / target.bandwidth
 
-    def seconds(self, block: Block) -> float:
+    def seconds(self, block: BlockShape) -> float:
         """The least seconds of a block."""
         points, items = block.points, block.items
         groups = math.prod(

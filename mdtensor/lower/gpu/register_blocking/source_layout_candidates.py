@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mdtensor.lower.codegen.base.source_layout import steps_along
-from mdtensor.lower.gpu.base.block_shapes import Blocks, square_warp
+from mdtensor.lower.gpu.base.block_shapes import BlockShapes, square_warp
 from mdtensor.lower.schedule.machine_model import WARP
 from mdtensor.lower.schedule.schedule import Schedule
 
@@ -31,7 +31,7 @@ _MOST = 2048  # computations in an unrolled register tile
 _DEPTH = 32  # elements of a reduction in a tile, where no window says how many
 
 
-def by_steps_of_source(blocks: Blocks) -> Iterator[Schedule]:
+def by_steps_of_source(blocks: BlockShapes) -> Iterator[Schedule]:
     """Such schedules, where the rows of one stream can be read so."""
     rows = _stream_of_rows(blocks)
     if rows < 0:
@@ -47,7 +47,7 @@ def by_steps_of_source(blocks: Blocks) -> Iterator[Schedule]:
                     yield from _unrolled(blocks, replace(schedule, stages=stages))
 
 
-def _unrolled(blocks: Blocks, schedule: Schedule) -> Iterator[Schedule]:
+def _unrolled(blocks: BlockShapes, schedule: Schedule) -> Iterator[Schedule]:
     """The schedule with more steps of the second innermost reduced dim between two tests."""
     if len(blocks.reduced) < 2:
         return
@@ -58,7 +58,7 @@ def _unrolled(blocks: Blocks, schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, registers=tuple(several.values()))
 
 
-def _stream_of_rows(blocks: Blocks) -> int:
+def _stream_of_rows(blocks: BlockShapes) -> int:
     """The stream that rows alone walk through, and the innermost reduced dim by neighbours; or -1.
 
     All others are staged as they are read.
@@ -76,7 +76,7 @@ def _stream_of_rows(blocks: Blocks) -> int:
     return -1
 
 
-def _tiles(blocks: Blocks, rows: int, *, whole: bool) -> tuple[int, ...]:
+def _tiles(blocks: BlockShapes, rows: int, *, whole: bool) -> tuple[int, ...]:
     """Extents of tiles: all of the nearest dim that shares a run with rows if `whole`, 0 for all.
 
     Else as many elements as a tile has, the nearest dims first.
@@ -95,7 +95,7 @@ def _tiles(blocks: Blocks, rows: int, *, whole: bool) -> tuple[int, ...]:
 
 
 def _schedule(
-    blocks: Blocks,
+    blocks: BlockShapes,
     rows: int,
     points: tuple[int, int],
     items: tuple[int, int],
@@ -139,7 +139,7 @@ def _schedule(
     )
 
 
-def _rows(blocks: Blocks, near: Sequence[int], points: int, items: int) -> dict[int, _Share]:
+def _rows(blocks: BlockShapes, near: Sequence[int], points: int, items: int) -> dict[int, _Share]:
     """Points and work-items of the rows, the nearest first; lanes walk through what is short."""
     found: dict[int, _Share] = {}
     for d in near:
@@ -151,7 +151,7 @@ def _rows(blocks: Blocks, near: Sequence[int], points: int, items: int) -> dict[
     return found
 
 
-def _columns(blocks: Blocks, points: int, items: int) -> dict[int, _Share]:
+def _columns(blocks: BlockShapes, points: int, items: int) -> dict[int, _Share]:
     """Points and work-items of the columns, the nearest first."""
     found: dict[int, _Share] = {}
     for d in blocks.sides.columns:

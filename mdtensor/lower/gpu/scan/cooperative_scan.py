@@ -14,7 +14,7 @@ from dataclasses import field
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, tile_of
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Steps, tile_of
 from mdtensor.lower.codegen.base.item_numbers import item_numbers
 from mdtensor.lower.codegen.base.loop_structure import LoopStructure
 from mdtensor.lower.codegen.base.partition import tile_loop, tile_loops, whole_parts
@@ -24,7 +24,7 @@ from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.codegen.body.write_outputs import finish_values, stores
 from mdtensor.lower.codegen.memory.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.codegen.scan.look_back import look_back, window
-from mdtensor.lower.ir.group_statements import Barrier, Exchange
+from mdtensor.lower.ir.group_statements import Barrier, WarpShuffle
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.ir.statements import (
@@ -37,13 +37,13 @@ from mdtensor.lower.ir.statements import (
     LetIndex,
     Loop,
     Statement,
-    Store,
+    VectorStore,
 )
 from mdtensor.lower.ir.values import Load, Ref, Value
 from mdtensor.lower.schedule.tiling import DimTiling
 from mdtensor.translate.combine import Operator
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 Tuples = tuple[Ref, ...]
 
 
@@ -318,7 +318,7 @@ class _Block:
         width = len(others[0])
         places = [(f"X{k}", n * self.items) for n in range(len(held)) for k in range(width)]
         self._add(
-            Exchange(
+            WarpShuffle(
                 kind,
                 lane,
                 tuple(itertools.chain(*others)),
@@ -346,7 +346,7 @@ class _Block:
         stored: list[Statement] = []
         for u, total in enumerate(totals):
             place = (name(tiling.var("w")) + u * self.warps) * kept + number
-            stored += [Store(f"W{k}", ref.dtype, place, ref) for k, ref in enumerate(total)]
+            stored += [VectorStore(f"W{k}", ref.dtype, place, ref) for k, ref in enumerate(total)]
         self._add(If(name(tiling.var("l")), "<", as_index(1), tuple(stored)), Barrier())
         neutral = identity_of(self.operator)
         before = [self.tuple_of(f"k{u}") for u in range(len(totals))]

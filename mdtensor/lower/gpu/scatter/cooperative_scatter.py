@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.destinations import Destination
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Steps, tile_of
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Steps, tile_of
 from mdtensor.lower.codegen.base.partition import tile_loops, whole_part
 from mdtensor.lower.codegen.base.tuple_variables import lets
 from mdtensor.lower.codegen.base.value_from_expr import identity_of
@@ -19,11 +19,11 @@ from mdtensor.lower.codegen.memory.tile_accesses import room_in, tile_pointers, 
 from mdtensor.lower.ir.group_statements import Atomic, Barrier
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import I64, register_dtype
-from mdtensor.lower.ir.statements import Allocate, If, Let, LetIndex, Loop, Statement, Store
+from mdtensor.lower.ir.statements import Allocate, If, Let, LetIndex, Loop, Statement, VectorStore
 from mdtensor.lower.ir.values import Load, Ref
 from mdtensor.translate.combine import Operator
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 _OPERATIONS = ("add", "min", "max")
 _SIZES = (4, 8)  # bytes of integers that atomic operations combine
 LOCAL_BYTES = 40 << 10
@@ -59,7 +59,7 @@ def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) 
     statements = [s for d in problem.dims if d not in walked for s in whole_part(tilings[d])]
     body = tile_loops(tilings, walked, _elements(frame, dim))
     cleared = [
-        Store(f"H{k}", value.dtype, name("p"), value)
+        VectorStore(f"H{k}", value.dtype, name("p"), value)
         for k, value in enumerate(identity_of(frame.operator))
     ]
     others = total(
@@ -69,7 +69,7 @@ def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) 
     for k, destination in enumerate(destinations):
         place = destination.offset + others + destination.strides[dim] * name("p")
         value = Load(f"H{k}", destination.memory, name("p"))
-        written.append(Store(destination.pointer, destination.memory, place, value))
+        written.append(VectorStore(destination.pointer, destination.memory, place, value))
     return [
         *_through(frame, dim, cleared),
         Barrier(),

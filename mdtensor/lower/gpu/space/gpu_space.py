@@ -27,7 +27,7 @@ from mdtensor.lower.schedule.declaration import Declaration, free_on
 from mdtensor.lower.schedule.default_schedule import combining_order
 from mdtensor.lower.schedule.parameter import (
     Constraint,
-    Parameter,
+    SpaceParameter,
     Value,
     over,
     permutations,
@@ -44,11 +44,11 @@ Kinds = Mapping[str, Choices]
 Values = Callable[..., tuple[Value, ...]]
 
 
-def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+def gpu_parameters(problem: Problem, target: Target) -> tuple[SpaceParameter, ...]:
     """The parameters of a problem with fixed extents."""
     kinds = kinds_of(problem, target)
     return (
-        Parameter("kind", tuple(kinds)),
+        SpaceParameter("kind", tuple(kinds)),
         *_points(problem, kinds),
         *_work_items(problem, target, kinds),
         *_staged_tiles(problem, kinds),
@@ -59,10 +59,10 @@ def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     )
 
 
-def _free(kinds: Kinds) -> Iterable[Parameter]:
+def _free(kinds: Kinds) -> Iterable[SpaceParameter]:
     """The parameters that are open whatever else a schedule says, as they are declared."""
     for name, declared in free_on(Schedule, "gpu").items():
-        yield Parameter(name, _given(kinds, partial(_tried, declared), name))
+        yield SpaceParameter(name, _given(kinds, partial(_tried, declared), name))
 
 
 def _tried(declared: Declaration, kind: Choices) -> tuple[Value, ...]:
@@ -75,7 +75,7 @@ def _given(kinds: Kinds, choices: Callable[[Choices], Iterable[Value]], name: st
     return over(("kind",), by_kind.__getitem__, name)
 
 
-def _points(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
+def _points(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
     """Points of a work-item along every dim, and how many of them are neighbours."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
     stepped = [d for d in problem.contracted if d != problem.scanned]
@@ -88,7 +88,7 @@ def _points(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
         "steps", "r", stepped, kinds, lambda k: k.points, MOST_STEPS, "instructions"
     )
     for d in problem.dims:
-        yield Parameter(f"c{d}", over(("kind", f"r{d}"), _chunks(kinds, d), "chunks"))
+        yield SpaceParameter(f"c{d}", over(("kind", f"r{d}"), _chunks(kinds, d), "chunks"))
 
 
 def _chunks(kinds: Kinds, d: int) -> Callable[[str, int], tuple[int, ...]]:
@@ -107,18 +107,18 @@ def _multiplied(
     choices: Callable[[Choices], tuple[tuple[int, ...], ...]],
     limit: int,
     what: str,
-) -> Iterable[Parameter]:
+) -> Iterable[SpaceParameter]:
     """A parameter for every dim, each followed by the product so far: `product1` and so on.
 
     The choices of a parameter read the product before it, which has them chosen in this order:
     what follows depends on the product then, and on none of its factors.
     """
-    factors: list[tuple[Parameter, str]] = []
+    factors: list[tuple[SpaceParameter, str]] = []
     for n, d in enumerate(dims):
         by_kind = {each: choices(kind)[d] for each, kind in kinds.items()}
         values = over((f"{product}{n}", "kind"), _of_kind(by_kind), "choices")
-        factors.append((Parameter(f"{prefix}{d}", values), f"{product}{n + 1}"))
-    yield Parameter(f"{product}0", (1,))
+        factors.append((SpaceParameter(f"{prefix}{d}", values), f"{product}{n + 1}"))
+    yield SpaceParameter(f"{product}0", (1,))
     yield from running_products(f"{product}0", factors, limit, what)
 
 
@@ -129,7 +129,7 @@ def _of_kind(by_kind: Mapping[str, tuple[int, ...]]) -> Callable[[int, str], tup
     return choices
 
 
-def _work_items(problem: Problem, target: Target, kinds: Kinds) -> Iterable[Parameter]:
+def _work_items(problem: Problem, target: Target, kinds: Kinds) -> Iterable[SpaceParameter]:
     """Work-items of a group along every dim, and how they lie in warps.
 
     Only what is resident lets them share kept dims and reduced ones.
@@ -141,9 +141,9 @@ def _work_items(problem: Problem, target: Target, kinds: Kinds) -> Iterable[Para
     )
     reduced = [f"x{d}" for d in shared if d != problem.scanned]
     constraint = _share_one_kind(kinds, len(dims))
-    yield Parameter("sharing", over(reduced, _all_of, "all_of"), (constraint,))
+    yield SpaceParameter("sharing", over(reduced, _all_of, "all_of"), (constraint,))
     columns = [f"x{d}" for d in kept[-1:]]
-    yield Parameter("lanes", over(("kind", "sharing", *columns), _lanes(kinds), "lanes"))
+    yield SpaceParameter("lanes", over(("kind", "sharing", *columns), _lanes(kinds), "lanes"))
 
 
 def _shared_dims(problem: Problem, kinds: Kinds) -> list[int]:
@@ -180,28 +180,28 @@ def _lanes(kinds: Kinds) -> Callable[..., tuple[int, ...]]:
     return lanes
 
 
-def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
+def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
     """Parameters of staging: which inputs, in tiles of which reduced dims, and how."""
     last = len(problem.streams) - 1
     for n in range(last + 1):
         regions = {each: kind.staged[n] for each, kind in kinds.items()}
-        yield Parameter(f"staged{n}", over(("kind",), regions.__getitem__, "regions"))
+        yield SpaceParameter(f"staged{n}", over(("kind",), regions.__getitem__, "regions"))
         names = ("kind", f"staged{n}")
         paddings = _if_staged(kinds, lambda kind: kind.padding, 0)
-        yield Parameter(f"padding{n}", over(names, paddings, "paddings"))
+        yield SpaceParameter(f"padding{n}", over(names, paddings, "paddings"))
         layouts = _if_staged(kinds, lambda kind: kind.as_source, False)
-        yield Parameter(f"as_source{n}", over(names, layouts, "layouts"))
+        yield SpaceParameter(f"as_source{n}", over(names, layouts, "layouts"))
         # So far, and in the end: what follows depends on no stream of its own.
         before = [f"staging{n - 1}"] if n else []
         after = "staging" if n == last else f"staging{n}"
-        yield Parameter(after, over([*before, f"staged{n}"], _staging, "staging"))
+        yield SpaceParameter(after, over([*before, f"staged{n}"], _staging, "staging"))
     for d in problem.contracted:
         yield _tile(problem, kinds, d)
     tiles = [f"t{d}" for d in problem.contracted]
-    yield Parameter("tiled", over(tiles, _tiled, "tiled"))
+    yield SpaceParameter("tiled", over(tiles, _tiled, "tiled"))
     names = ("kind", "staging", "tiled")
-    yield Parameter("stages", over(names, _stages(kinds), "stages"))
-    yield Parameter("prefetch", over((*names, "stages"), _prefetches(kinds), "prefetches"))
+    yield SpaceParameter("stages", over(names, _stages(kinds), "stages"))
+    yield SpaceParameter("prefetch", over((*names, "stages"), _prefetches(kinds), "prefetches"))
 
 
 def _if_staged(
@@ -218,7 +218,7 @@ def _staging(*regions: str | bool) -> tuple[bool]:
     return (any(regions),)
 
 
-def _tile(problem: Problem, kinds: Kinds, d: int) -> Parameter:
+def _tile(problem: Problem, kinds: Kinds, d: int) -> SpaceParameter:
     def choices(kind: str, staging: bool) -> tuple[int, ...]:
         return kinds[kind].tiles[d] if staging else (0,)
 
@@ -227,7 +227,7 @@ def _tile(problem: Problem, kinds: Kinds, d: int) -> Parameter:
 
     several = d in _shared_dims(problem, kinds)
     names = (f"t{d}", f"r{d}", *([f"x{d}"] if several else []))
-    return Parameter(
+    return SpaceParameter(
         f"t{d}",
         over(("kind", "staging"), choices, "choices"),
         (over(names, holds_whole_blocks, "holds_whole_blocks"),),
@@ -254,7 +254,7 @@ def _prefetches(kinds: Kinds) -> Callable[[str, bool, int, int], tuple[bool, ...
     return prefetches
 
 
-def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
+def _parts(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
     """Groups that share a reduced dim, and blocks of a kept one that are a group's."""
 
     def of_groups(d: int) -> Callable[[Choices], tuple[int, ...]]:
@@ -266,9 +266,9 @@ def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     for d in problem.contracted:
         some = any(kind.tensor for kind in kinds.values())
         whole = [_whole_matrices(problem, kinds, d)] if some else []
-        yield Parameter(f"p{d}", _given(kinds, of_groups(d), "groups"), tuple(whole))
+        yield SpaceParameter(f"p{d}", _given(kinds, of_groups(d), "groups"), tuple(whole))
     for d in problem.kept:
-        yield Parameter(f"b{d}", _given(kinds, of_blocks(d), "blocks"))
+        yield SpaceParameter(f"b{d}", _given(kinds, of_blocks(d), "blocks"))
 
 
 def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
@@ -287,7 +287,7 @@ def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
     return over(names, has_whole_matrices, "has_whole_matrices")
 
 
-def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
+def _orders(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
     """Orders of dims, and whether groups are numbered in swaths."""
     kept, reduced = kept_order(problem), combining_order(problem)
 
@@ -297,15 +297,17 @@ def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
         return found or [(*(d for d in kept if d not in kind.before), *kind.before)]
 
     return [
-        Parameter("grid_order", permutations(kept)),
-        Parameter("loop_order", _given(kinds, loops, "loops")),
-        Parameter("reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)),
-        Parameter("reduced_last", _given(kinds, lambda kind: kind.last, "last")),
-        Parameter("swath", _given(kinds, lambda kind: kind.swaths, "swaths")),
+        SpaceParameter("grid_order", permutations(kept)),
+        SpaceParameter("loop_order", _given(kinds, loops, "loops")),
+        SpaceParameter(
+            "reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)
+        ),
+        SpaceParameter("reduced_last", _given(kinds, lambda kind: kind.last, "last")),
+        SpaceParameter("swath", _given(kinds, lambda kind: kind.swaths, "swaths")),
     ]
 
 
-def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
+def _results(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
     """Where blocks begin and end, whether results bypass the caches, and who combines them."""
     kept = kept_order(problem)
 
@@ -316,12 +318,14 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
     if not kept:
         near = []
     return [
-        Parameter("lead", over(("kind", "staging", *near), leads if kept else _no_lead, "leads")),
-        Parameter("march", over(("kind", "staging"), _marches(kinds), "marches")),
-        Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
-        Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
-        Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
-        Parameter("long_indices", _given(kinds, _lengths_of_indices, "lengths_of_indices")),
+        SpaceParameter(
+            "lead", over(("kind", "staging", *near), leads if kept else _no_lead, "leads")
+        ),
+        SpaceParameter("march", over(("kind", "staging"), _marches(kinds), "marches")),
+        SpaceParameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
+        SpaceParameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
+        SpaceParameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
+        SpaceParameter("long_indices", _given(kinds, _lengths_of_indices, "lengths_of_indices")),
         *_clusters(problem, kinds),
         *_ways(problem, kinds),
     ]
@@ -332,7 +336,7 @@ def _lengths_of_indices(kind: Choices) -> tuple[bool, ...]:
     return (False, True) if kind.resident and not kind.bulk else (False,)
 
 
-def _clusters(problem: Problem, kinds: Kinds) -> list[Parameter]:
+def _clusters(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
     """Whether groups that share a reduction are a cluster, where these are few."""
     if not any(True in kind.clusters for kind in kinds.values()):
         return []
@@ -342,7 +346,7 @@ def _clusters(problem: Problem, kinds: Kinds) -> list[Parameter]:
         return kinds[kind].clusters if few and not last_group else (False,)
 
     names = ("kind", "last_group", *(f"p{d}" for d in problem.contracted))
-    return [Parameter("cluster", over(names, clusters, "clusters"))]
+    return [SpaceParameter("cluster", over(names, clusters, "clusters"))]
 
 
 def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
@@ -352,7 +356,7 @@ def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
     return marches
 
 
-def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
+def _ways(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
     """Through which memory results leave; those of parts of a reduction go where they belong."""
     if all(kind.results == ("",) for kind in kinds.values()):
         return []
@@ -361,7 +365,7 @@ def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
         return kinds[kind].results if max(parts, default=1) == 1 else ("",)
 
     names = ("kind", *(f"p{d}" for d in problem.contracted))
-    return [Parameter("results", over(names, ways, "ways"))]
+    return [SpaceParameter("results", over(names, ways, "ways"))]
 
 
 def _no_lead(kind: str, staging: bool) -> tuple[int]:

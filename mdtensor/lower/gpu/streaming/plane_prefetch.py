@@ -20,19 +20,19 @@ from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.statements import (
     Allocate,
     If,
+    Increment,
     IndexCalc,
     Let,
     LetIndex,
     Pointer,
     Statement,
-    Step,
 )
 from mdtensor.lower.ir.values import Load
 from mdtensor.lower.schedule.tiling import DimTiling
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PlanePrefetch:
     """The prefetching of planes by a group of `items` work-items that streams along `d`.
 
     They march `again` where they walk through blocks of other dims too.
@@ -100,7 +100,7 @@ class Ahead:
         statements: list[Statement] = []
         for planes in self.planes:
             for place in (planes.filled, planes.read):
-                statements += [Step(place, 1), wrapped(place, planes.count)]
+                statements += [Increment(place, 1), wrapped(place, planes.count)]
         return statements
 
     def read_from(

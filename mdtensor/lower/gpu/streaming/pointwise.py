@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.codegen.base.destinations import Destination
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Tile, tile_of
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Tile, tile_of
 from mdtensor.lower.codegen.base.item_numbers import item_numbers
 from mdtensor.lower.codegen.base.loop_structure import LoopStructure
 from mdtensor.lower.codegen.base.partition import tile_loop, tile_loops, whole_parts
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.codegen.body.write_outputs import finish_values, stores
-from mdtensor.lower.codegen.memory.cooperative_copy import CopyTogether, copy_of
+from mdtensor.lower.codegen.memory.cooperative_copy import CooperativeCopy, copy_of
 from mdtensor.lower.codegen.memory.tile_accesses import (
     loose_dims,
     room_in,
@@ -27,7 +27,7 @@ from mdtensor.lower.codegen.memory.tile_accesses import (
     wide_writes,
 )
 from mdtensor.lower.codegen.register_blocking.reduced_tiles import copied
-from mdtensor.lower.gpu.streaming.plane_prefetch import Ahead
+from mdtensor.lower.gpu.streaming.plane_prefetch import PlanePrefetch
 from mdtensor.lower.gpu.streaming.planes import planes_of
 from mdtensor.lower.gpu.streaming.register_rotation import (
     first_pointers,
@@ -35,11 +35,11 @@ from mdtensor.lower.gpu.streaming.register_rotation import (
     of_first_block,
     steps_along,
 )
-from mdtensor.lower.gpu.streaming.streamed_output import Out, lengths_of_runs, runs_of
+from mdtensor.lower.gpu.streaming.streamed_output import StreamedOutput, lengths_of_runs, runs_of
 from mdtensor.lower.ir.index import as_index, name
 from mdtensor.lower.ir.statements import If, LetIndex, Loop, Statement
 
-_ONE = Piece(0, 1, 1)
+_ONE = LaneVector(0, 1, 1)
 
 
 def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
@@ -53,9 +53,11 @@ def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[S
     if frame.schedule.march:
         d = tiled.pop()
         planes = planes_of(frame.problem, frame.schedule, tilings, aligned=frame.aligned)
-        ahead = Ahead(planes, tilings, d, items, bool(tiled))
+        ahead = PlanePrefetch(planes, tilings, d, items, bool(tiled))
         lengths = lengths_of_runs(frame.problem, frame.schedule, tilings) if frame.aligned else ()
-        out = Out(tuple(destinations), lengths, tilings, d, items, runs_of(frame.schedule))
+        out = StreamedOutput(
+            tuple(destinations), lengths, tilings, d, items, runs_of(frame.schedule)
+        )
         statements += [*ahead.declared(), *out.declared()]
         body = _marching(frame, destinations, d, ahead, out)
     else:
@@ -67,7 +69,7 @@ POINTWISE = LoopStructure(item_numbers, pointwise_tiles)
 
 
 def _block(
-    frame: Frame, copies: Sequence[CopyTogether], destinations: Sequence[Destination]
+    frame: Frame, copies: Sequence[CooperativeCopy], destinations: Sequence[Destination]
 ) -> list[Statement]:
     problem, tilings = frame.problem, frame.tilings
     starts = {d: name(tilings[d].var("t")) for d in problem.dims}
@@ -84,7 +86,11 @@ def _block(
 
 
 def _marching(
-    frame: Frame, destinations: Sequence[Destination], d: int, ahead: Ahead, out: Out
+    frame: Frame,
+    destinations: Sequence[Destination],
+    d: int,
+    ahead: PlanePrefetch,
+    out: StreamedOutput,
 ) -> list[Statement]:
     """The loop over a group's blocks along a dim, with register rotation between blocks."""
     tilings = frame.tilings
@@ -107,8 +113,8 @@ def _marched(
     destinations: Sequence[Destination],
     d: int,
     loose: Sequence[int],
-    ahead: Ahead,
-    out: Out,
+    ahead: PlanePrefetch,
+    out: StreamedOutput,
 ) -> list[Statement]:
     """The loop over whole blocks along a dim, and the code for the rest of the dim."""
     tiling = frame.tilings[d]

@@ -22,7 +22,7 @@ _FIRST = "m"  # begins the names of pointers to the streams where the first bloc
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class RotatedLoop:
     """A rotated loop: its loads before the first block, its body, and the moves at its end."""
 
     before: tuple[Let, ...]
@@ -30,7 +30,7 @@ class Handed:
     after: tuple[Set, ...]
 
 
-def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Handed:
+def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> RotatedLoop:
     """Replaces loads of elements that the block before has loaded by registers.
 
     `steps` has by how many elements the next block lies further in each buffer that may be marched
@@ -54,7 +54,7 @@ def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Hand
         before.append(replace(statement, ref=held, mutable=True))
         inside.append(replace(statement, value=held))
         after.append(Set(held, following))
-    return Handed(tuple(before), tuple(inside), tuple(after))
+    return RotatedLoop(tuple(before), tuple(inside), tuple(after))
 
 
 def _place(

@@ -20,10 +20,10 @@ from mdtensor.lower.ir.group_statements import (
     AwaitCopiesOut,
     Barrier,
     CopyOut,
-    ShowCopies,
+    ProxyFence,
 )
 from mdtensor.lower.ir.index import Index, as_index, name, total
-from mdtensor.lower.ir.statements import Allocate, If, LetIndex, Pointer, Statement, Step
+from mdtensor.lower.ir.statements import Allocate, If, Increment, LetIndex, Pointer, Statement
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import DimTiling
@@ -72,7 +72,7 @@ def runs_of(schedule: Schedule) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class StreamedOutput:
     """The runs of results in local memory, of a group that streams along `d`."""
 
     destinations: tuple[Destination, ...]
@@ -125,7 +125,7 @@ class Out:
     def shown(self) -> list[Statement]:
         """Before a barrier: publishes what was written, and waits until a run is free again."""
         pending = (self.runs - _FEWEST) * len(self.lengths)
-        return [ShowCopies(), AwaitCopiesOut(pending, read=True)] if self.lengths else []
+        return [ProxyFence(), AwaitCopiesOut(pending, read=True)] if self.lengths else []
 
     def left(self) -> list[Statement]:
         """After a barrier: starts the copy of the run that the block before has written."""
@@ -136,13 +136,13 @@ class Out:
 
     def passed(self) -> list[Statement]:
         """Advances to the next run."""
-        return [Step(_OUT, 1), wrapped(_OUT, self.runs)] if self.lengths else []
+        return [Increment(_OUT, 1), wrapped(_OUT, self.runs)] if self.lengths else []
 
     def ended(self) -> list[Statement]:
         """Copies the last run, and waits for all copies."""
         if not self.lengths:
             return []
-        return [ShowCopies(), Barrier(), *self._copies(), AwaitCopiesOut()]
+        return [ProxyFence(), Barrier(), *self._copies(), AwaitCopiesOut()]
 
     def _copies(self) -> list[Statement]:
         """Starts the copies of the previous block's runs."""

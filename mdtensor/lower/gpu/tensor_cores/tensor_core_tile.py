@@ -21,7 +21,7 @@ import numpy as np
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.base.frame import Frame, Tile
-from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, Layout
+from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, TileLayout
 from mdtensor.lower.codegen.base.stream_pointers import READ_STAGE
 from mdtensor.lower.codegen.register_blocking.register_blocking import (
     REGISTER_BLOCKS,
@@ -245,7 +245,7 @@ def _groups(frame: Frame, number: int, along: int, pair: int) -> list[dict[int, 
 
 
 def _operand(
-    frame: Frame, layout: Layout, across: int, along: int, groups: list[dict[int, int]]
+    frame: Frame, layout: TileLayout, across: int, along: int, groups: list[dict[int, int]]
 ) -> MatrixOperand:
     steps = {axis.dim: axis.stride.constant or 0 for axis in layout.axes}
     if 1 not in (steps[across], steps[along]):

@@ -54,7 +54,15 @@ from mdtensor.lower.gpu.tma.wgmma_store import (
 )
 from mdtensor.lower.ir.index import Index, as_index, name, total
 from mdtensor.lower.ir.register_types import F32
-from mdtensor.lower.ir.statements import Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.ir.statements import (
+    Allocate,
+    If,
+    Increment,
+    IndexCalc,
+    LetIndex,
+    Loop,
+    Statement,
+)
 from mdtensor.lower.ir.tma_statements import (
     AwaitProducts,
     AwaitSignal,
@@ -147,8 +155,8 @@ def _first_stage(phase: int) -> list[Statement]:
 
 
 def _next_stage(stages: int) -> list[Statement]:
-    turned = (Step(_STAGE, -stages), Step(_PHASE, 1 - 2 * name(_PHASE)))
-    return [Step(_STAGE, 1), If(as_index(stages), "<=", name(_STAGE), turned)]
+    turned = (Increment(_STAGE, -stages), Increment(_PHASE, 1 - 2 * name(_PHASE)))
+    return [Increment(_STAGE, 1), If(as_index(stages), "<=", name(_STAGE), turned)]
 
 
 def _filled(frame: Frame) -> list[Statement]:
@@ -216,7 +224,7 @@ def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Stateme
         freeing = [
             AwaitProducts(1),
             If(as_index(0), "<", name(TURN), (_freed(_BEFORE),)),
-            Step(_BEFORE, name(_STAGE) - name(_BEFORE)),
+            Increment(_BEFORE, name(_STAGE) - name(_BEFORE)),
         ]
         finishing = [AwaitProducts(0, refs), _freed(_BEFORE)]
         turns = [*turns, LetIndex(_BEFORE, as_index(0), mutable=True)]

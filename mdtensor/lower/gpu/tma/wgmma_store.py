@@ -11,14 +11,14 @@ import itertools
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.codegen.base.frame import Frame, Piece, Tile
+from mdtensor.lower.codegen.base.frame import Frame, LaneVector, Tile
 from mdtensor.lower.codegen.body.tile_body import Body
 from mdtensor.lower.codegen.body.write_outputs import finish_values
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import rows_of
 from mdtensor.lower.gpu.tma.tma_layout import is_array
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.register_types import F32, register_dtype
-from mdtensor.lower.ir.statements import Allocate, If, IndexCalc, LetIndex, Statement, Store
+from mdtensor.lower.ir.statements import Allocate, If, IndexCalc, LetIndex, Statement, VectorStore
 from mdtensor.lower.ir.tma_statements import AwaitStores, BulkStore, TensorMap, WarpBarrier
 from mdtensor.lower.ir.values import Pack, Ref
 from mdtensor.lower.problem.problem import Problem
@@ -171,7 +171,7 @@ def _panel(frame: Frame, tile: Tile, number: int, first: Index) -> list[Statemen
             pair = [_finished(frame, tile, numbered[p], statements) for p in points]
             piece = name(f"piece_{along % columns // _GROUP}") * (16 // memory.itemsize)
             place = first + line + n * _GROUP * columns + piece
-            statements.append(Store(_PANELS, memory, place, Pack(tuple(pair))))
+            statements.append(VectorStore(_PANELS, memory, place, Pack(tuple(pair))))
     return statements
 
 
@@ -205,5 +205,5 @@ def _point(dims: tuple[int, ...], places: dict[int, int]) -> tuple[int, ...]:
 def _finished(frame: Frame, tile: Tile, u: int, statements: list[Statement]) -> Ref:
     body = Body(frame, tile, {}, "b", None, prefix=f"e{u}_")
     refs = tile.accumulators[u][0]
-    (ref,) = finish_values(body, tile.points[u], (), Piece(0, 1, 1), refs, f"{u}", statements)
+    (ref,) = finish_values(body, tile.points[u], (), LaneVector(0, 1, 1), refs, f"{u}", statements)
     return ref

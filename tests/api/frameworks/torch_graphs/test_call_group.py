@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 
 from mdtensor.api.calls import program_calls
-from mdtensor.api.frameworks.torch_graphs.aten_elements import Place
-from mdtensor.api.frameworks.torch_graphs.call_group import Call, CallGroup, Result, View
+from mdtensor.api.frameworks.torch_graphs.aten_elements import OperandPosition
+from mdtensor.api.frameworks.torch_graphs.call_group import (
+    AtenCall,
+    CallGroup,
+    GroupValue,
+    OperandView,
+)
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
@@ -41,11 +46,11 @@ def normal(*shape: int) -> np.ndarray:
 def group(operands: int, *calls: Any, results: Any = None) -> CallGroup:
     """Calls as tuples of a name, arguments and perhaps named ones."""
     made = tuple(
-        Call(name, args, tuple(named[0].items()) if named else (), F32)
+        AtenCall(name, args, tuple(named[0].items()) if named else (), F32)
         for name, args, *named in calls
     )
-    every = (Result(len(made) - 1),) if results is None else results
-    return CallGroup(tuple(map(View, range(operands))), made, every)
+    every = (GroupValue(len(made) - 1),) if results is None else results
+    return CallGroup(tuple(map(OperandView, range(operands))), made, every)
 
 
 def computed(of: CallGroup, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -61,7 +66,7 @@ def assert_close(found: np.ndarray, due: Any) -> None:
     np.testing.assert_allclose(found, due, rtol=3e-5, atol=3e-6 * scale)
 
 
-a, b, c, d = map(Place, range(4))
+a, b, c, d = map(OperandPosition, range(4))
 ERF = np.vectorize(math.erf)
 X = normal(5, 7)
 
@@ -145,8 +150,8 @@ def test_elementwise_functions_of_several_tensors() -> None:
     for call, operands, due in cases:
         (found,) = computed(group(len(operands), call), *operands)
         assert_close(found, due)
-    compared = Call("gt", (a, b), (), np.dtype(bool))
-    (found,) = CallGroup((View(0), View(1)), (compared,), (Result(0),))(X, z)
+    compared = AtenCall("gt", (a, b), (), np.dtype(bool))
+    (found,) = CallGroup((OperandView(0), OperandView(1)), (compared,), (GroupValue(0),))(X, z)
     np.testing.assert_array_equal(found, z < X)
 
 
@@ -172,7 +177,7 @@ def test_gradients_of_elementwise_functions() -> None:
 
 def test_products_with_what_stands_behind_them_are_one_step() -> None:
     m, w, bias, rest = normal(6, 8), normal(8, 5), normal(5), normal(6, 5)
-    of = group(4, ("addmm", (c, a, b)), ("gelu", (Result(0),)), ("add", (Result(1), d)))
+    of = group(4, ("addmm", (c, a, b)), ("gelu", (GroupValue(0),)), ("add", (GroupValue(1), d)))
     (found,) = computed(of, m, w, bias, rest)
     due = gelu(m.astype("f8") @ w + bias) + rest
     assert_close(found, due)
@@ -180,7 +185,7 @@ def test_products_with_what_stands_behind_them_are_one_step() -> None:
     (found,) = computed(group(3, ("addmm", (c, a, b), {"beta": 2, "alpha": 0.5})), m, w, bias)
     assert_close(found, 2 * bias + m.astype("f8") @ w / 2)
     q, k = normal(2, 3, 4, 5), normal(2, 3, 5, 6)
-    (found,) = computed(group(2, ("bmm", (a, b)), ("div", (Result(0), 2.0))), q, k)
+    (found,) = computed(group(2, ("bmm", (a, b)), ("div", (GroupValue(0), 2.0))), q, k)
     assert_close(found, q.astype("f8") @ k / 2)
     (found,) = computed(group(2, ("dot", (a, b))), m[0], m[1])
     assert_close(found, m[0].astype("f8") @ m[1])
@@ -203,10 +208,10 @@ def test_a_convolution_takes_a_normalisation_and_a_residual_into_its_kernels() -
         ("convolution", (a, b, c, *numbers)),
         (
             "_native_batch_norm_legit_no_training",
-            (Result(0), *map(Place, range(4, 8)), 0.1, 1e-5),
+            (GroupValue(0), *map(OperandPosition, range(4, 8)), 0.1, 1e-5),
         ),
-        ("add", (Result(1), d)),
-        ("relu", (Result(2),)),
+        ("add", (GroupValue(1), d)),
+        ("relu", (GroupValue(2),)),
     )
     (found,) = computed(of, x, w, bias, rest, scale, shift, mean, variance)
     due = convolved(x, w, 1) + bias[:, None, None]
@@ -218,7 +223,7 @@ def test_gradients_of_a_convolution() -> None:
     x, w, grad = normal(1, 2, 5, 4), normal(3, 2, 3, 3), normal(1, 3, 5, 4)
     numbers = ((1, 1), (1, 1), (1, 1), False, (0, 0), 1)
     call = ("convolution_backward", (a, b, c, (3,), *numbers, (True, True, True)))
-    of = group(3, call, results=tuple(Result(0, n) for n in range(3)))
+    of = group(3, call, results=tuple(GroupValue(0, n) for n in range(3)))
     by_image, by_filter, by_bias = computed(of, grad, x, w)
     turned = w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3)
     assert_close(by_image, convolved(grad, turned, 1))
@@ -226,7 +231,7 @@ def test_gradients_of_a_convolution() -> None:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     assert_close(by_filter, np.einsum("nkhw,nchwrs->kcrs", grad, windows))
     assert_close(by_bias, grad.astype("f8").sum((0, 2, 3)))
-    one = group(3, (call[0], (*call[1][:-1], (False, True, False))), results=(Result(0, 0),))
+    one = group(3, (call[0], (*call[1][:-1], (False, True, False))), results=(GroupValue(0, 0),))
     with pytest.raises(TranslationError, match="not asked for"):
         one.program([TensorSpec.of(each.shape) for each in (grad, x, w)])
 
@@ -270,7 +275,7 @@ def test_layer_normalisation_and_its_gradient() -> None:
     of = group(
         3,
         ("native_layer_norm", (a, (7,), b, c, 1e-5)),
-        results=tuple(Result(0, n) for n in range(3)),
+        results=tuple(GroupValue(0, n) for n in range(3)),
     )
     value, mean, scale = computed(of, X, w, bias)
     center, spread = x.mean(1, keepdims=True), 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
@@ -280,8 +285,11 @@ def test_layer_normalisation_and_its_gradient() -> None:
     assert_close(scale, spread)
     of = group(
         5,
-        ("native_layer_norm_backward", (a, b, (7,), c, d, Place(4), None, (True, True, True))),
-        results=tuple(Result(0, n) for n in range(3)),
+        (
+            "native_layer_norm_backward",
+            (a, b, (7,), c, d, OperandPosition(4), None, (True, True, True)),
+        ),
+        results=tuple(GroupValue(0, n) for n in range(3)),
     )
     by_x, by_w, by_bias = computed(of, grad, X, mean, scale, w)
     inner = g * w
@@ -297,8 +305,8 @@ def test_batch_normalisation_in_training_and_its_gradient() -> None:
     x, g = images.astype("f8"), grad.astype("f8")
     of = group(
         5,
-        ("_native_batch_norm_legit_functional", (a, b, c, d, Place(4), True, 0.1, 1e-5)),
-        results=tuple(Result(0, n) for n in range(5)),
+        ("_native_batch_norm_legit_functional", (a, b, c, d, OperandPosition(4), True, 0.1, 1e-5)),
+        results=tuple(GroupValue(0, n) for n in range(5)),
     )
     value, mean, scale, new_mean, new_variance = computed(
         of, images, w, bias, old_mean, old_variance
@@ -315,8 +323,11 @@ def test_batch_normalisation_in_training_and_its_gradient() -> None:
     wanted = (True, True, True)
     of = group(
         5,
-        ("native_batch_norm_backward", (a, b, c, None, None, d, Place(4), True, 1e-5, wanted)),
-        results=tuple(Result(0, n) for n in range(3)),
+        (
+            "native_batch_norm_backward",
+            (a, b, c, None, None, d, OperandPosition(4), True, 1e-5, wanted),
+        ),
+        results=tuple(GroupValue(0, n) for n in range(3)),
     )
     by_x, by_w, by_bias = computed(of, grad, images, w, mean, scale)
     along = g - g.mean(axes)[over] - unit * (g * unit).mean(axes)[over]
@@ -331,7 +342,7 @@ def test_group_normalisation_and_its_gradient() -> None:
     of = group(
         3,
         ("native_group_norm", (a, b, c, *sizes, 1e-5)),
-        results=tuple(Result(0, n) for n in (0, 1, 2)),
+        results=tuple(GroupValue(0, n) for n in (0, 1, 2)),
     )
     value, mean, scale = computed(of, images, w, bias)
     grouped = images.astype("f8").reshape(3, 2, 60)
@@ -344,8 +355,8 @@ def test_group_normalisation_and_its_gradient() -> None:
     wanted = (True, True, True)
     of = group(
         5,
-        ("native_group_norm_backward", (a, b, c, d, Place(4), *sizes, wanted)),
-        results=tuple(Result(0, n) for n in range(3)),
+        ("native_group_norm_backward", (a, b, c, d, OperandPosition(4), *sizes, wanted)),
+        results=tuple(GroupValue(0, n) for n in range(3)),
     )
     by_x, by_w, by_bias = computed(of, grad, images, mean, scale, w)
     g = grad.astype("f8")
@@ -359,7 +370,7 @@ def test_group_normalisation_and_its_gradient() -> None:
 def test_poolings() -> None:
     images = normal(2, 3, 6, 4)
     windows = images.reshape(2, 3, 3, 2, 2, 2)
-    of = group(1, ("max_pool2d_with_indices", (a, (2, 2))), results=(Result(0, 0),))
+    of = group(1, ("max_pool2d_with_indices", (a, (2, 2))), results=(GroupValue(0, 0),))
     assert_close(computed(of, images)[0], windows.max((3, 5)))
     (found,) = computed(group(1, ("avg_pool2d", (a, (2,), (2, 2)))), images)
     assert_close(found, windows.astype("f8").mean((3, 5)))
@@ -367,7 +378,7 @@ def test_poolings() -> None:
     low, zero = (np.pad(images, around, constant_values=n) for n in (-np.inf, 0))
     shape = 2, 3, 4, 2, 3, 2
     padded = (a, (2, 2), (2, 2), (1, 1))
-    of = group(1, ("max_pool2d_with_indices", padded), results=(Result(0, 0),))
+    of = group(1, ("max_pool2d_with_indices", padded), results=(GroupValue(0, 0),))
     assert_close(computed(of, images)[0], low.reshape(shape).max((3, 5)))
     (found,) = computed(group(1, ("avg_pool2d", padded)), images)
     assert_close(found, zero.astype("f8").reshape(shape).mean((3, 5)))
@@ -381,6 +392,6 @@ def test_poolings() -> None:
 
 def test_operands_are_views() -> None:
     array = normal(4, 6)
-    view = View(0, (("narrow", (1, 2, 6)), ("reshape", (4, 2, 2)), ("transpose", (1, 0, 2))))
+    view = OperandView(0, (("narrow", (1, 2, 6)), ("reshape", (4, 2, 2)), ("transpose", (1, 0, 2))))
     np.testing.assert_array_equal(view.of(array), array[:, 2:].reshape(4, 2, 2).transpose(1, 0, 2))
     assert np.shares_memory(view.of(array), array)

@@ -14,10 +14,10 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.frontends.lazy.interning import _LARGEST
 from mdtensor.errors import IndexingError
-from mdtensor.translate.stencils.slices import Fused
+from mdtensor.translate.stencils.slices import FusedValue
 
 
-def value_of(lazy: Any) -> Fused:
+def value_of(lazy: Any) -> FusedValue:
     return lazy._value
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from mdtensor.api.tuning.online.call_trial import TURNS, WINS, Candidate, Trial
+from mdtensor.api.tuning.online.call_trial import TURNS, WINS, CallTrial, Candidate
 
 ANYTHING: Any = None
 
 
-def trial(*pairs: tuple[float, float], expected: float = 1.0) -> Trial:
-    found = Trial(Candidate(ANYTHING, ANYTHING, ANYTHING, expected), lambda *_: None, checks=1)
+def trial(*pairs: tuple[float, float], expected: float = 1.0) -> CallTrial:
+    found = CallTrial(Candidate(ANYTHING, ANYTHING, ANYTHING, expected), lambda *_: None, checks=1)
     for seconds, trusted in pairs:
         found.seconds.append(seconds)
         found.trusted.append(trusted)

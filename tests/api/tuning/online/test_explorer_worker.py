@@ -13,7 +13,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.engine import registry
-from mdtensor.api.tuning.harness import Arena
+from mdtensor.api.tuning.harness import TrialBuffers
 from mdtensor.api.tuning.online import explorer_worker
 from mdtensor.api.tuning.online.explorer_worker import explore, open_explorer
 from mdtensor.autotune.worker.pickling import packed, unpacked
@@ -72,7 +72,7 @@ def test_what_is_wrong_or_far_too_slow_is_kept_from_calls(
     monkeypatch.setattr(explorer_worker, "_FIRST_RUN", -1.0)
     assert not explored({plain(problem()): 1e-9}, 1.0)
     monkeypatch.setattr(explorer_worker, "_FIRST_RUN", math.inf)
-    monkeypatch.setattr(Arena, "wrong", lambda _: "wrong")
+    monkeypatch.setattr(TrialBuffers, "wrong", lambda _: "wrong")
     assert not explored({plain(problem()): 1.0}, 1.0)
 
 

@@ -17,7 +17,7 @@ import mdtensor as mdt
 from mdtensor import tuning
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.kernel_choice import KernelChoice
 from mdtensor.api.tuning.online import (
     background_workshop,
     call_trial,
@@ -159,7 +159,7 @@ def test_each_share_is_that_of_its_calls(name: str) -> None:
         assert search.account.earned == pytest.approx(before + share)
 
 
-def choice_of(expression: str, *arrays: Any) -> tuple[Engine, Choice]:
+def choice_of(expression: str, *arrays: Any) -> tuple[Engine, KernelChoice]:
     (md_hom,) = mdt.compile(expression, *arrays).md_homs
     engine = registry.engine_for()
     return engine, engine.choose(md_hom)

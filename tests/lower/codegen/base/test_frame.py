@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mdtensor.lower.codegen.base.frame import Piece, pieces_of, powers_of_two
+from mdtensor.lower.codegen.base.frame import LaneVector, pieces_of, powers_of_two
 from tests.lower.codegen.frames import frame_of
 
 
@@ -25,13 +25,13 @@ def test_pieces_cover_every_point_of_the_lane_dim(count, tail):
 
 
 def test_tails():
-    def pieces(tail: str) -> tuple[Piece, ...]:
+    def pieces(tail: str) -> tuple[LaneVector, ...]:
         frame = frame_of("matmul_remainder")
         return pieces_of(replace(frame, schedule=replace(frame.schedule, tail=tail)), 7)
 
-    assert pieces("split") == (Piece(0, 4, 4), Piece(4, 2, 2), Piece(6, 1, 1))
-    assert pieces("pad") == (Piece(0, 4, 4), Piece(4, 4, 3))
-    assert pieces("overlap") == (Piece(0, 4, 4), Piece(3, 4, 4))
+    assert pieces("split") == (LaneVector(0, 4, 4), LaneVector(4, 2, 2), LaneVector(6, 1, 1))
+    assert pieces("pad") == (LaneVector(0, 4, 4), LaneVector(4, 4, 3))
+    assert pieces("overlap") == (LaneVector(0, 4, 4), LaneVector(3, 4, 4))
 
 
 @pytest.mark.sampled(24)

@@ -9,7 +9,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.base.wide_accesses import wide_stores
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.ir.register_types import F32
-from mdtensor.lower.ir.statements import Let, Statement, Store
+from mdtensor.lower.ir.statements import Let, Statement, VectorStore
 from mdtensor.lower.ir.values import Literal, Pack, Ref
 from tests.kernels.kernel_cases import dense_layer, gpu
 from tests.kernels.nvrtc_compiler import compiled
@@ -22,7 +22,7 @@ def stored(places: Sequence[int]) -> list[Statement]:
     statements: list[Statement] = []
     for n, place in enumerate(places):
         ref = Ref(f"v{n}", F32)
-        statements += [Let(ref, Literal(n, F32)), Store("o", F32, as_index(place), ref)]
+        statements += [Let(ref, Literal(n, F32)), VectorStore("o", F32, as_index(place), ref)]
     return statements
 
 
@@ -31,7 +31,7 @@ def test_neighbours_are_stored_where_the_last_of_them_was():
     *values, last = wide_stores(before, {"o": 4})
     assert values == before[::2]
     packed = Pack(tuple(Ref(f"v{n}", F32) for n in (1, 0, 3, 2)))
-    assert last == Store("o", F32, as_index(0), packed)
+    assert last == VectorStore("o", F32, as_index(0), packed)
 
 
 def test_places_that_are_stored_to_twice_are_no_neighbours():
@@ -40,7 +40,7 @@ def test_places_that_are_stored_to_twice_are_no_neighbours():
     first, second, pair, *rest = wide_stores(before, {"o": 2})
     assert [first, second, *rest] == [before[0], before[2], *before[4:]]
     packed = Pack((Ref("v0", F32), Ref("v1", F32)))
-    assert pair == Store("o", F32, as_index(0), packed)
+    assert pair == VectorStore("o", F32, as_index(0), packed)
 
 
 def test_rows_that_are_shorter_than_a_tile_compile():

@@ -9,7 +9,7 @@ from mdtensor.lower.codegen.base.frame import tile_of
 from mdtensor.lower.codegen.body.write_outputs import item_turns, shared_memory, write_tile
 from mdtensor.lower.ir.group_statements import Barrier
 from mdtensor.lower.ir.index import as_index, name
-from mdtensor.lower.ir.statements import If, Store, indented
+from mdtensor.lower.ir.statements import If, VectorStore, indented
 from tests.lower.codegen.frames import frame_of
 
 NAMES = (
@@ -68,4 +68,4 @@ def test_results_of_work_items_meet_in_local_memory():
     statements = written("gpu_dot_items")
     assert sum(isinstance(s, Barrier) for s in statements) == 5
     assert isinstance(statements[-1], If), "one work-item writes"
-    assert not any(isinstance(s, Store) and s.buffer == "o0" for s in statements)
+    assert not any(isinstance(s, VectorStore) and s.buffer == "o0" for s in statements)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mdtensor.lower.codegen.cpu.interleaved_vectors import interleaved
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.register_types import F32
-from mdtensor.lower.ir.statements import Let, Loop, Pointer, Set, Statement, Store
+from mdtensor.lower.ir.statements import Let, Loop, Pointer, Set, Statement, VectorStore
 from mdtensor.lower.ir.values import Calc, Load, Ref, Shuffle, Value
 from mdtensor.lower.problem.simd_lanes import MOST_APART
 
@@ -38,7 +38,7 @@ class Machine:
                     self.values[ref.name] = self.value(value)
                 case Pointer(label, buffer, _, _, offset):
                     self.bases[label] = self.bases[buffer] + place(offset)
-                case Store(buffer, _, index, value, stride):
+                case VectorStore(buffer, _, index, value, stride):
                     lanes = self.value(value)
                     along = place(as_index(stride)) * np.arange(len(lanes))
                     self.memory[self.bases[buffer] + place(index) + along] = lanes
@@ -77,7 +77,7 @@ def loads(places: Sequence[int], stride: int, lanes: int) -> list[Statement]:
 
 def stores(places: Sequence[int], stride: int, lanes: int) -> list[Statement]:
     return [
-        Store("b0", F32, START + at, Ref(f"a{n}", F32, lanes), stride)
+        VectorStore("b0", F32, START + at, Ref(f"a{n}", F32, lanes), stride)
         for n, at in enumerate(places)
     ]
 
@@ -140,14 +140,14 @@ def test_results_between_which_others_lie_are_stored_one_by_one():
 
 def test_results_of_several_types_are_stored_one_by_one():
     first, second = stores((0, 1), 2, 8)
-    assert isinstance(second, Store)
+    assert isinstance(second, VectorStore)
     before = [first, replace(second, value=Ref("a1", np.dtype("f8"), 8))]
     assert list(interleaved(before)) == before
 
 
 def test_halves_that_are_met_through_two_pointers_are_written_together():
     pointers = [Pointer(f"o{n}", "b0", F32, "global", START + FAR + n) for n in range(2)]
-    parts = [Store(f"o{n}", F32, 3 * FAR, Ref(f"a{n}", F32, 8), 2) for n in range(2)]
+    parts = [VectorStore(f"o{n}", F32, 3 * FAR, Ref(f"a{n}", F32, 8), 2) for n in range(2)]
     found = Machine().run(interleaved([*pointers, *parts]))
     assert found.accesses == 2
     np.testing.assert_array_equal(found.memory, Machine().run([*pointers, *parts]).memory)
@@ -164,7 +164,7 @@ def test_loads_inside_of_sums_are_shared_too():
 
 
 def test_what_is_loaded_behind_a_store_is_loaded_again():
-    written = Store("b0", F32, START, Ref("a1", F32, 8), 2)
+    written = VectorStore("b0", F32, START, Ref("a1", F32, 8), 2)
     before = [*loads((0,), 2, 8), written, *loads((0, 1), 2, 8)]
     found = Machine().run(interleaved(before))
     np.testing.assert_array_equal(found.values["x0"], Machine().run(before).values["x0"])

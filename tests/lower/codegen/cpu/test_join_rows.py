@@ -12,7 +12,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.cpu.join_rows import begun_rows, ended_rows, joined_rows, kept_rows
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.ir.register_types import F32
-from mdtensor.lower.ir.statements import Let, Pointer, Store, indented
+from mdtensor.lower.ir.statements import Let, Pointer, VectorStore, indented
 from mdtensor.lower.ir.values import Literal, Ref, Shuffle
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.schedule import Schedule
@@ -118,8 +118,8 @@ def test_whole_lines_bypass_the_caches():
     assert "aligned_" not in text
 
 
-def row(index: int, name: str) -> Store:
-    return Store("o0", F32, as_index(index), Ref(name, F32, 4), 1, True, True)
+def row(index: int, name: str) -> VectorStore:
+    return VectorStore("o0", F32, as_index(index), Ref(name, F32, 4), 1, True, True)
 
 
 def test_a_row_that_begins_elsewhere_is_joined_with_what_it_keeps():

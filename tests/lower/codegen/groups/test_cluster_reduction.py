@@ -13,7 +13,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.ir.group_statements import AwaitCluster, BeginCluster, MeetCluster
+from mdtensor.lower.ir.group_statements import AwaitCluster, BeginCluster, ClusterArrive
 from mdtensor.lower.ir.statements import Allocate
 from mdtensor.lower.lowering import lowered
 from tests.kernels.nvrtc_compiler import compiled
@@ -64,7 +64,7 @@ def test_groups_that_share_a_reduction_are_neighbours():
 def test_a_group_waits_for_others_before_it_writes_and_the_first_one_before_it_reads():
     case = CASES["blocks of results"]
     (nest,) = lowered(case.problem(), case.schedule)
-    kinds = (BeginCluster, AwaitCluster, MeetCluster)
+    kinds = (BeginCluster, AwaitCluster, ClusterArrive)
     found = [type(s) for s in nest.body if isinstance(s, kinds)]
     assert found == list(kinds)
     (held,) = [s for s in nest.body if isinstance(s, Allocate)]

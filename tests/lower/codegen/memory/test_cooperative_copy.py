@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.lower.codegen.base.frame import Frame
 from mdtensor.lower.codegen.base.staged_layouts import layouts_of
-from mdtensor.lower.codegen.memory.cooperative_copy import CopyTogether, copy_of
+from mdtensor.lower.codegen.memory.cooperative_copy import CooperativeCopy, copy_of
 from mdtensor.lower.codegen.memory.copy_traversal import BANKS
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
@@ -37,7 +37,7 @@ def schedule(**values: object) -> Schedule:
 EINSUM = einsum("gb,ega->bea", SIZES)
 
 
-def copies(chosen: Schedule) -> list[CopyTogether]:
+def copies(chosen: Schedule) -> list[CooperativeCopy]:
     problem = Case(EINSUM, chosen).problem()
     tilings = tilings_of(problem, chosen)
     layouts = layouts_of(problem, chosen, tilings)
@@ -45,7 +45,7 @@ def copies(chosen: Schedule) -> list[CopyTogether]:
     return [copy_of(frame, number, ITEMS) for number in layouts]
 
 
-def places(copy: CopyTogether, item: int) -> list[int]:
+def places(copy: CooperativeCopy, item: int) -> list[int]:
     """Where in the tile the pieces of a work-item begin."""
     known = let(copy.share.setup, item=item)
     found: list[int] = []

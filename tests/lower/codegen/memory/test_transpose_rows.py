@@ -7,7 +7,7 @@ import pytest
 
 from mdtensor.lower.codegen.memory.transpose_rows import picks, transposed_rows
 from mdtensor.lower.ir.index import Index, as_index, name
-from mdtensor.lower.ir.statements import Let, Statement, Store
+from mdtensor.lower.ir.statements import Let, Statement, VectorStore
 from mdtensor.lower.ir.values import Ref, Shuffle, Slice, Value
 
 F32, START = np.dtype("f4"), name("start")
@@ -19,7 +19,9 @@ def rows(
 ) -> list[Statement]:
     """Stores of vectors that are neighbours, lane for lane."""
     return [
-        Store("o0", dtype, START + first + n, Ref(f"a{n}", dtype, lanes), stride, streaming=True)
+        VectorStore(
+            "o0", dtype, START + first + n, Ref(f"a{n}", dtype, lanes), stride, streaming=True
+        )
         for n in range(count)
     ]
 
@@ -45,7 +47,7 @@ def run(statements: list[Statement]) -> np.ndarray:
             assert statement.ref.name not in values, "declared twice"
             values[statement.ref.name] = value_of(statement.value)
             continue
-        assert isinstance(statement, Store)
+        assert isinstance(statement, VectorStore)
         along = place(as_index(statement.stride)) * np.arange(statement.value.lanes)
         where = place(statement.index) + along
         assert not np.any(memory[where]), "written twice"
@@ -66,7 +68,7 @@ def test_columns_are_written_that_rows_would_have_been(count, lanes, dtype):
     after = transposed_rows(before, {"o0": True})
     np.testing.assert_array_equal(run(after), run(before))
     widest = max(
-        (s.value.lanes for s in after if isinstance(s, Store) and s.stride == 1), default=0
+        (s.value.lanes for s in after if isinstance(s, VectorStore) and s.stride == 1), default=0
     )
     assert widest == (0 if count == 1 else min(lanes, 1 << (count.bit_length() - 1)))
 
@@ -81,7 +83,7 @@ def test_distances_between_lanes_may_be_names():
     before = rows(4, 8, stride=name("far"))
     after = transposed_rows(before, {})
     np.testing.assert_array_equal(run(after), run(before))
-    assert len([s for s in after if isinstance(s, Store)]) == 8
+    assert len([s for s in after if isinstance(s, VectorStore)]) == 8
 
 
 def test_rows_that_are_no_neighbours_are_written_lane_by_lane():
@@ -95,10 +97,12 @@ def test_rows_are_not_transposed_whose_lanes_are_neighbours():
 
 
 def test_parts_of_vectors_are_transposed():
-    stores = [Store("o0", F32, START + n, Slice(Ref(f"a{n}", F32, 8), 4, 4), 20) for n in range(4)]
+    stores = [
+        VectorStore("o0", F32, START + n, Slice(Ref(f"a{n}", F32, 8), 4, 4), 20) for n in range(4)
+    ]
     after = transposed_rows(stores, {})
     np.testing.assert_array_equal(run(after), run(list(stores)))
-    assert [s.value.lanes for s in after if isinstance(s, Store)] == [4] * 4
+    assert [s.value.lanes for s in after if isinstance(s, VectorStore)] == [4] * 4
 
 
 def test_a_column_is_written_after_all_that_its_rows_need():
@@ -121,7 +125,7 @@ def test_a_column_is_written_after_all_that_its_rows_need():
 )
 def test_whole_vectors_bypass_the_caches_where_they_are_aligned(count, first, aligned, streaming):
     after = transposed_rows(rows(count, 4, first=first), {"o0": aligned})
-    assert {s.streaming for s in after if isinstance(s, Store)} == streaming
+    assert {s.streaming for s in after if isinstance(s, VectorStore)} == streaming
 
 
 def test_elements_are_picked_within_blocks_of_16_bytes_as_long_as_that_goes():

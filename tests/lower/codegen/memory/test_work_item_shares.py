@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from mdtensor.lower.codegen.base.staged_layouts import INNER, Axis
-from mdtensor.lower.codegen.memory.copy_traversal import Walk, Walks
+from mdtensor.lower.codegen.base.staged_layouts import INNER, TileAxis
+from mdtensor.lower.codegen.memory.copy_traversal import TraversalLoop, Walks
 from mdtensor.lower.codegen.memory.work_item_shares import (
     Share,
     count_of_pieces,
@@ -35,8 +35,10 @@ CASES = [
 
 
 def walks(*lengths: int) -> Walks:
-    axes = [Axis(d, INNER, as_index(n), as_index(1)) for d, n in enumerate(lengths)]
-    return tuple(Walk(axis, n, 1, f"c_{axis.dim}") for axis, n in zip(axes, lengths, strict=True))
+    axes = [TileAxis(d, INNER, as_index(n), as_index(1)) for d, n in enumerate(lengths)]
+    return tuple(
+        TraversalLoop(axis, n, 1, f"c_{axis.dim}") for axis, n in zip(axes, lengths, strict=True)
+    )
 
 
 def places(share: Share, items: int) -> Counter[tuple[int, ...]]:

@@ -8,7 +8,7 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.register_blocking.warp_shuffle_reduction import Sharing
-from mdtensor.lower.ir.group_statements import Exchange
+from mdtensor.lower.ir.group_statements import WarpShuffle
 from mdtensor.lower.ir.statements import indented
 from mdtensor.lower.ir.values import Ref
 from mdtensor.translate.combine import named
@@ -89,7 +89,7 @@ def test_no_tree_where_each_combines_some():
 def test_all_points_are_exchanged_together():
     accumulators = tuple((Ref(f"a{n}", F4),) for n in range(3))
     sharing = Sharing(named("add", ["f4"]), 64, 128, True, accumulators)
-    exchanges = [s for s in sharing.statements() if isinstance(s, Exchange)]
+    exchanges = [s for s in sharing.statements() if isinstance(s, WarpShuffle)]
     assert [e.lane for e in exchanges] == [1, 2, 4, 8, 16, 1]
     assert all(len(e.refs) == 3 for e in exchanges)
     assert [(a.name, a.extent) for a in sharing.memory()] == [("L0", 12), ("X0", 384)]

@@ -10,7 +10,7 @@ from mdtensor.lower.codegen.base.destinations import Destination
 from mdtensor.lower.codegen.base.frame import tile_of
 from mdtensor.lower.codegen.scan.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.ir.index import as_index
-from mdtensor.lower.ir.statements import If, Let, Loop, Set, Statement, Store, indented
+from mdtensor.lower.ir.statements import If, Let, Loop, Set, Statement, VectorStore, indented
 from mdtensor.lower.ir.values import Calc, Ref, Shift, Slice
 from tests.lower.codegen.frames import frame_of
 
@@ -60,7 +60,7 @@ def test_every_point_is_written_where_it_is_scanned():
     frame = frame_of("scan_columns")
     rows, columns = (tiling.register for tiling in frame.tilings)
     main = next(s for s in scanned("scan_columns") if isinstance(s, Loop))
-    stores = [s for s in main.body if isinstance(s, Store)]
+    stores = [s for s in main.body if isinstance(s, VectorStore)]
     assert sum(store.value.lanes for store in stores) == rows * columns
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.lower.gpu.base.block_shapes import Blocks, blocked, sides_of
+from mdtensor.lower.gpu.base.block_shapes import BlockShapes, blocked, sides_of
 from mdtensor.lower.gpu.base.gpu_cost import gpu_estimate, least_seconds
 from mdtensor.lower.gpu.base.gpu_resources import local_bytes, registers_of
 from mdtensor.lower.gpu.register_blocking.gpu_candidates import (
@@ -204,7 +204,7 @@ def test_the_best_are_found_without_looking_at_all(text, dtype, most):
 @pytest.mark.parametrize("text", SHAPES)
 def test_no_schedule_of_a_block_is_expected_to_take_less_than_the_least(text):
     problem = problem_of(text)
-    blocks = Blocks(problem)
+    blocks = BlockShapes(problem)
     bound = LeastOfBlocks(blocks, H200, lambda block: most_parts(blocks, block, H200))
     for block in all_blocks(blocks)[::7]:
         least = bound.seconds(block)

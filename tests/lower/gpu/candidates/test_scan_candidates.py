@@ -17,7 +17,7 @@ from mdtensor.translate.combine import PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.kernels.kernel_cases import compositions, prefix_sums
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import single_case
@@ -26,11 +26,11 @@ from tests.targets import H200
 
 def sums(count: int) -> MDHom:
     add, x = PrefixSum(named("add", ["f4"])), param(0, "f4")
-    view = (Access(0, (AffineIndex.of("i"),)),)
+    view = (BufferAccess(0, (AffineIndex.of("i"),)),)
     spec = TensorSpec.of((count,))
     scalar = ScalarFunction((x.dtype,), (x,), "id")
     dims = (Dim("i", count, add),)
-    return MDHom(dims, scalar, (Buffer("x", spec),), (Buffer("y", spec),), view, view)
+    return MDHom(dims, scalar, (BufferSpec("x", spec),), (BufferSpec("y", spec),), view, view)
 
 
 LARGE = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mdtensor.lower.gpu.base.block_shapes import Blocks
+from mdtensor.lower.gpu.base.block_shapes import BlockShapes
 from mdtensor.lower.gpu.base.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu.base.gpu_resources import read_by_steps, registers_of
 from mdtensor.lower.gpu.register_blocking.gpu_candidates import gpu_candidates, ranked_on_gpu
@@ -19,7 +19,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Convolution,
-    Operand,
+    ConvolutionOperand,
     md_homs_from_convolution,
 )
 from mdtensor.translate.md_hom import MDHom
@@ -35,10 +35,12 @@ def capsules(side: int, filters: int, channels: int = 3) -> MDHom:
     at = AffineIndex.of
     shape, window = side + 2, (filters, 3, 3, channels, 4, 4)
     image = TensorSpec.of((1, shape, shape, channels, 4, 4), "f4")
-    img = Operand(image, (at("n"), 0, 1, at("c"), at("i"), at("k")))
-    flt = Operand(TensorSpec.of(window, "f4"), (at("f"), 0, 1, at("c"), at("k"), at("j")))
+    img = ConvolutionOperand(image, (at("n"), 0, 1, at("c"), at("i"), at("k")))
+    flt = ConvolutionOperand(
+        TensorSpec.of(window, "f4"), (at("f"), 0, 1, at("c"), at("k"), at("j"))
+    )
     results = TensorSpec.of((1, side, side, filters, 4, 4), "f4")
-    out = Operand(results, (at("n"), 0, 1, at("f"), at("i"), at("j")))
+    out = ConvolutionOperand(results, (at("n"), 0, 1, at("f"), at("i"), at("j")))
     kept = (("n", 1), ("f", filters), ("i", 4), ("j", 4))
     axes = (strided(shape, 3, side), strided(shape, 3, side))
     convolution = Convolution(
@@ -49,7 +51,7 @@ def capsules(side: int, filters: int, channels: int = 3) -> MDHom:
 
 
 def found(problem: Problem) -> list[Schedule]:
-    return list(by_steps_of_source(Blocks(problem)))
+    return list(by_steps_of_source(BlockShapes(problem)))
 
 
 def test_lanes_lie_along_what_is_nearest_and_a_window_is_whole():

@@ -17,7 +17,7 @@ from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import cast, const, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 from tests.kernels.kernel_cases import CASES, cpu, gpu, matmul
 
 MATMUL = problem_from_md_hom(matmul(5, 9, 32).md_hom())
@@ -145,12 +145,12 @@ def test_transposed_rows_may_be_streamed_where_lanes_lie_a_multiple_apart():
 def test_what_is_the_same_in_all_lanes_is_not_transposed(varies):
     rows, lanes = (Dim(name, 16, CC) for name in "ij")
     index = tuple(map(AffineIndex.of, "ij"))
-    x, y = (Buffer(name, TensorSpec.of((16,) * n, "i1")) for name, n in (("x", 1), ("y", 2)))
+    x, y = (BufferSpec(name, TensorSpec.of((16,) * n, "i1")) for name, n in (("x", 1), ("y", 2)))
     value = param(0, "i1")
     if varies:
         value = value + cast(index_of("j"), "i1")
     function = ScalarFunction((np.dtype("i1"),), (value,), "f")
-    reads, writes = Access(0, index[:1]), Access(0, index[::-1])
+    reads, writes = BufferAccess(0, index[:1]), BufferAccess(0, index[::-1])
     problem = problem_from_md_hom(MDHom((rows, lanes), function, (x,), (y,), (reads,), (writes,)))
     schedule = cpu(2, (), lane=1, width=4, registers=(4, 4), staged=("",), transposed=True)
     if varies:
