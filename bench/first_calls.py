@@ -3,6 +3,8 @@
 `python -m bench.first_calls [--out FILE]` measures several structures; those of the einsum results
 are measured with them. Calls "in a row" follow each other; one "alone" comes after a pause in
 which other memory went through the caches, so that all code it runs must come from memory again.
+NumPy evaluates a structure until a kernel of it pays: `--after 600` calls it on as many shapes
+before, and without `--after` it is on two.
 """
 
 from __future__ import annotations
@@ -134,10 +136,13 @@ OTHERS: dict[str, Maker] = {
 }
 
 
-def first_calls(makers: dict[str, Maker] | None = None, samples: int = SAMPLES) -> dict[str, Any]:
+def first_calls(
+    makers: dict[str, Maker] | None = None, samples: int = SAMPLES, after: int = 2
+) -> dict[str, Any]:
     """Seconds of first calls, medians and worst ones, of each structure and of all together.
 
-    `compilations` counts those that a call waited for.
+    Each structure is called on `after` shapes before. `compilations` counts those that a call
+    waited for.
     """
     from mdtensor.api.engine import registry
 
@@ -157,8 +162,10 @@ def first_calls(makers: dict[str, Maker] | None = None, samples: int = SAMPLES) 
     draw = random.Random(samples).randint
     times: dict[str, dict[str, list[float]]] = {}
     for name, maker in (EINSUMS if makers is None else makers).items():
-        for _ in range(2):
+        for shape in range(after):
             maker(draw)()
+            if shape % 10 == 0:
+                engine.settle()
         engine.settle()
         setattr(owner, function, counted)
         try:
@@ -219,10 +226,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.first_calls", description=__doc__)
     parser.add_argument("--only", help="a part of the names of structures")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="calls of each kind")
+    parser.add_argument("--after", type=int, default=2, help="shapes that are called before")
     parser.add_argument("--out", type=Path, help="a file of JSON to write")
     options = parser.parse_args(arguments)
     makers = {n: m for n, m in (EINSUMS | OTHERS).items() if (options.only or "") in n}
-    found = first_calls(makers, options.samples)
+    found = first_calls(makers, options.samples, options.after)
     print(f"compilations: {found['compilations']}")
     if options.out is not None:
         from mdtensor.api.engine import registry

@@ -6,9 +6,8 @@ or frequent work one with the shape's own constants, that one is compiled, and l
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -32,7 +31,7 @@ from mdtensor.api.engine.kernel_choice import (
     ranking_in,
     specialised,
 )
-from mdtensor.api.engine.launch_counter import Counted
+from mdtensor.api.engine.launch_counter import Counted, TimeSpent
 from mdtensor.api.engine.scratch_bound import takes_scratch
 from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
 from mdtensor.api.engine.winner_index import WinnerIndex
@@ -106,17 +105,18 @@ class CpuPolicy:
             return False
         return self._tiers.load_own(problem, *kept)
 
-    def launches(
+    def account_of(
         self, structure: Structures, sizes: tuple[int, ...], seconds: float
-    ) -> Iterator[int]:
-        """The numbers by which launches of a problem are counted that is evaluated in `seconds`.
+    ) -> TimeSpent:
+        """The account of a problem that is evaluated in `seconds`.
 
-        Those of one that gets a kernel of its own are counted alone.
+        One that gets a kernel of its own first has its own account, others have their structure's.
         """
-        of = sizes if _is_alone(structure, seconds) else None
-        if (found := structure.evaluations.get(of)) is None:
-            structure.evaluations.keep(of, found := itertools.count(1))
-        return found
+        accounts = structure.evaluations
+        if seconds < WORTH_OWN_KERNEL:
+            return accounts.made(None, TimeSpent)
+        is_alone = sizes in accounts or len(accounts) - (None in accounts) < _MAX_ALONE
+        return accounts.made(sizes if is_alone else None, TimeSpent)
 
     def ask_for_first(
         self,
@@ -129,10 +129,10 @@ class CpuPolicy:
     ) -> None:
         """Enqueues the loading of a kernel for a problem that is evaluated in `worth` seconds.
 
-        It is compiled where launches came `often`: one of its own where a launch takes long, as
-        long as few shapes of the structure ask for one, and a general one otherwise.
+        It is compiled where launches came `often`: one of its own for a shape with an account of
+        its own, else a general one.
         """
-        alone = _is_alone(structure, worth)
+        alone = sizes in structure.evaluations
 
         def work() -> None:
             if not structure.variants and self._tiers.own(problem) is None:
@@ -140,7 +140,6 @@ class CpuPolicy:
                     if not self._load_own(problem) and not self._tiers.load(structure):
                         return
                 else:
-                    structure.alone += alone
                     if alone and self._improve_alone(structure, problem, math.inf):
                         return
                     self._tiers.add(structure, sizes, problem, waits=False)
@@ -333,8 +332,3 @@ class CpuPolicy:
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, and its expected seconds."""
         return ranking_in(self._tiers.apart, problem, general=general)[0]
-
-
-def _is_alone(structure: Structures, worth: float) -> bool:
-    """Whether a problem that is evaluated in `worth` seconds gets a kernel of its own first."""
-    return worth >= WORTH_OWN_KERNEL and structure.alone < _MAX_ALONE

@@ -125,7 +125,7 @@ class Engine:
         def is_kept() -> bool:
             return policy.own(problem) is not None or self.tiers.load(structure)
 
-        return evaluated(md_hom, ask, is_kept, partial(policy.launches, structure, sizes))
+        return evaluated(md_hom, ask, is_kept, partial(policy.account_of, structure, sizes))
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as the device computes it."""

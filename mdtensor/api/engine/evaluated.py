@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mdtensor.api.engine.launch_counter import Repeated
+from mdtensor.api.engine.launch_counter import Repeated, TimeSpent
 from mdtensor.dataclass import dataclass
 from mdtensor.translate.graphs import in_order
 from mdtensor.translate.md_hom import MDHom
@@ -27,6 +26,9 @@ LOADING = 0.002
 # How many times as long as compiling launches take until a kernel is worth it: what is called a few
 # times needs none, and a compiler takes a core from it.
 WORTH_KERNEL = 2
+# Seconds that a first call on a new shape takes longer where its structure has no general kernel,
+# as measured (docs/adr/0002-general-kernels-for-first-calls.md#evaluated-calls-on-new-shapes).
+FIRST_CALL = 4.5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,14 @@ def evaluated(
     md_hom: MDHom,
     ask: Callable[..., object],
     is_kept: Callable[[], bool] = lambda: False,
-    launches: Callable[[float], Iterator[int]] = lambda seconds: itertools.count(1),
+    account_of: Callable[[float], TimeSpent] = lambda seconds: TimeSpent(),
 ) -> Evaluated | None:
     """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
 
     `ask` is called once a launch comes again, and later when they come so `often` that a kernel is
     worth compiling; its `worth` are the seconds of one. `is_kept` loads a kernel that an earlier
-    process kept, and tells whether there is one. `launches` gives the numbers by which launches of
-    so many seconds are counted.
+    process kept, and tells whether there is one. `account_of` gives the account of launches of so
+    many seconds.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
@@ -71,5 +73,7 @@ def evaluated(
         return None
     if seconds > LOADING and is_kept():
         return None
-    again, often = partial(ask, worth=seconds), WORTH_KERNEL * compiling / seconds
-    return Evaluated(md_hom, Repeated(evaluation, again, launches(seconds), often, seconds))
+    account = account_of(seconds)
+    account.seconds += FIRST_CALL if account.seconds else 0
+    again, worth = partial(ask, worth=seconds), WORTH_KERNEL * compiling
+    return Evaluated(md_hom, Repeated(evaluation, again, account, worth, seconds))

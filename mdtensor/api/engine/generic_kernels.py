@@ -6,10 +6,11 @@ import itertools
 import math
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from typing import Generic, TypeVar
 
+from mdtensor.api.engine.launch_counter import TimeSpent
 from mdtensor.bounded import Bounded
 from mdtensor.dataclass import dataclass
 from mdtensor.lower.problem.problem import Problem
@@ -58,8 +59,8 @@ class Structure(Generic[Kernel]):
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
     The structure with the greatest `used` was asked for last. Without a kernel, its launches are
-    counted by `evaluations`: those of shapes that get a kernel `alone`, as so many did, by their
-    own, those of all others together, by None's.
+    on accounts, its `evaluations`: those of shapes that get a kernel of their own first on their
+    own, those of all others on None's.
     """
 
     general: Problem
@@ -68,10 +69,9 @@ class Structure(Generic[Kernel]):
     pattern: str | None = field(init=False)
     form: re.Pattern[str] = field(init=False)
     used: int = field(default_factory=lambda: next(_uses))
-    evaluations: Bounded[tuple[int, ...] | None, Iterator[int]] = field(
-        default_factory=lambda: Bounded[tuple[int, ...] | None, Iterator[int]](_MOST_SIZES)
+    evaluations: Bounded[tuple[int, ...] | None, TimeSpent] = field(
+        default_factory=lambda: Bounded[tuple[int, ...] | None, TimeSpent](_MOST_SIZES)
     )
-    alone: int = 0
     shapes: Bounded[tuple[int, ...], Alike] = field(
         default_factory=lambda: Bounded[tuple[int, ...], Alike](_MOST_ALIKE)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +91,19 @@ class Counted(AroundProgram):
         return counting(launch, self._numbers)
 
 
-class Repeated(AroundProgram):
-    """A counted program that calls `tell` as its launches, numbered by `numbers`, come again.
+class TimeSpent:
+    """An account of launches that await a kernel: their number, and the seconds that they took."""
 
-    That is at launch 2, and with `often=True` from launch number `often` on, and at powers of two:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.is_asked = False  # for a kernel, since these took long enough
+        self.numbers = itertools.count(1)
+
+
+class Repeated(AroundProgram):
+    """A counted program that calls `tell` as launches on its account come again.
+
+    That is at launch 2, and with `often=True` once they took `worth` seconds, and at powers of two:
     so what was told and came to nothing is told again. Launches of all such programs, of so many
     `seconds` each, come often once they took `LONG_RUN`.
     """
@@ -105,24 +114,26 @@ class Repeated(AroundProgram):
         self,
         program: CompiledProgram,
         tell: Callable[..., object],
-        numbers: Iterator[int],
-        often: float = AGAIN,
-        seconds: float = 0.0,
+        account: TimeSpent,
+        worth: float,
+        seconds: float,
     ) -> None:
         super().__init__(program)
-        self._of, self._tell, self._often, self._seconds = numbers, tell, often, seconds
+        self._account, self._tell, self._worth, self._seconds = account, tell, worth, seconds
 
     def _around(self, launch: Launch) -> Launch:
-        numbers, tell, often, seconds = self._of, self._tell, self._often, self._seconds
+        account, tell, worth, seconds = self._account, self._tell, self._worth, self._seconds
 
         def counted(*arrays: Array) -> None:
             launch(*arrays)
-            number = next(numbers)
+            number = next(account.numbers)
+            account.seconds += seconds
             Repeated.spent += seconds
-            is_next = number >= AGAIN and not number & (number - 1)
-            if is_next or number - 1 < often <= number:
-                is_often = number >= often or Repeated.spent >= LONG_RUN
-                if is_often or number == AGAIN:
+            if number >= AGAIN:
+                is_worth, is_next = account.seconds >= worth, not number & (number - 1)
+                is_often = is_worth or (is_next and Repeated.spent >= LONG_RUN)
+                if number == AGAIN or (is_often and (is_next or not account.is_asked)):
+                    account.is_asked = is_often
                     tell(often=is_often)
             take_turns()
 

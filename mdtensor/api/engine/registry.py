@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from mdtensor.api.arrays import cupy_arrays, invalidation
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
+from mdtensor.api.engine.launch_counter import TimeSpent
 from mdtensor.backends import select
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import keep_over_forks
@@ -170,7 +170,7 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice | Evaluated:
     use_store = tuning_mode.uses_store()
     if not has_engine() and _does_without() and not (use_store and _may_have_winners()):
         with stage("choose"):
-            found = evaluated(md_hom, _ask_to_open, launches=lambda _: _launches)
+            found = evaluated(md_hom, _ask_to_open, account_of=lambda _: _spent)
         if found is not None:
             ran(found)
             return found
@@ -181,8 +181,7 @@ def serving(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice | Evaluated:
     return served if isinstance(served, Evaluated) else tuning_mode.watched(engine, served)
 
 
-# Launches without an engine, of which no two threads get the same one.
-_launches = count(1)
+_spent = TimeSpent()  # without an engine
 _opener = Background[Callable[[], None]](lambda work: work())
 
 

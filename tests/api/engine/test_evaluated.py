@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def _evaluating(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(registry, name, {})
     monkeypatch.setattr(registry, "store", Store.in_memory)
     monkeypatch.setattr(registry, "_opener", ToldBackground(lambda work: work()))
-    monkeypatch.setattr(registry, "_launches", itertools.count(1))
+    monkeypatch.setattr(registry, "_spent", launch_counter.TimeSpent())
     registry.forget()
     mdt.stats(reset=True)
     yield
@@ -150,8 +149,28 @@ def test_of_many_shapes_the_structure_gets_a_general_kernel() -> None:
             np.testing.assert_array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
         engine.settle(600)
     [structure] = engine.structures.values()
-    assert structure.alone == cpu_tier._MAX_ALONE
+    assert len([sizes for sizes in structure.evaluations if sizes]) == cpu_tier._MAX_ALONE
     assert len(structure.variants) == 1
+
+
+def test_first_calls_on_many_shapes_are_worth_a_general_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Shapes that never come again cost more than their evaluation, which a kernel would save."""
+    monkeypatch.setattr(evaluated, "WORTH_KERNEL", 1)
+    engine = registry.engine_for()
+    shapes = int(evaluated.COMPILING / evaluated.FIRST_CALL)
+    found = list[str]()
+    for extent in range(20, 30 + shapes):
+        a = np.ones((extent, 5))
+        with mdt.trace() as trace:
+            mdt.einsum("ij,kj->ik", a, a)
+        found += tiers(trace)
+    assert set(found[: shapes // 2]) == {"evaluated"}
+    engine.settle(600)
+    with mdt.trace() as trace:
+        mdt.einsum("ij,kj->ik", a := np.ones((19, 5)), a)
+    assert "evaluated" not in tiers(trace)
 
 
 def test_without_an_engine_the_background_opens_one_for_what_comes_again() -> None:

@@ -90,11 +90,11 @@ def test_changed_code_lowers_again(
     lowered: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lowered(problem_of())
-    monkeypatch.setattr(program_cache, "_state_of_the_code", lambda: "changed")
+    monkeypatch.setattr(program_cache, "_codegen_fingerprint", lambda: "changed")
     assert lowered(problem_of())
 
 
-def test_a_file_that_is_written_changes_the_state_of_the_code(
+def test_a_file_that_is_written_changes_the_codegen_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mdt, "__file__", str(tmp_path / "__init__.py"))

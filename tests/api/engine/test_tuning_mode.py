@@ -227,6 +227,6 @@ def test_a_repeated_call_in_a_mode_is_looked_up_at_once(
         call()
         call()
         monkeypatch.setattr(call_key, "_describe", None)
-        monkeypatch.setattr(call_trace, "timed", None)
-        monkeypatch.setattr(call_trace, "runs", None)
+        monkeypatch.setattr(call_trace, "traced_launch", None)
+        monkeypatch.setattr(call_trace, "record_run", None)
         call()
