@@ -1,4 +1,4 @@
-"""Dialect: the spelling of one C-like language, as data for the one renderer."""
+"""Dialect: the spelling of one C-like language, as data for the common renderer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShortFloat:
-    """How floats of 16 bits are loaded and stored, each alone or together; functions for that.
+    """The spelling of 16-bit floats' loads and stores, scalar and vector, and helper functions.
 
     Without `load_together`, a language has no vectors that are computed with.
     """
@@ -24,7 +24,7 @@ class ShortFloat:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a language spells what a LoopNest says.
+    """The spelling of LoopNests in one C-like language.
 
     Templates are filled with `str.format`. A field that is empty, 0 or False stands for something
     that the language lacks; the renderer then does without it, or raises LoweringError.
@@ -144,5 +144,5 @@ class Dialect:
     narrow_division: str = ""
 
     def narrowed(self) -> Dialect:
-        """The same, with indices of 32 bits."""
+        """The dialect with 32-bit indices."""
         return replace(self, index=self.narrow_index, division=self.narrow_division)

@@ -1,4 +1,4 @@
-"""Which LLVM IR is written."""
+"""The LLVM IR language: its name, and the facts of the processor that it is for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LLVM:
     narrow_index: str = ""
 
     def narrowed(self) -> LLVM:
-        """Itself: indices are as wide as addresses."""
+        """The language itself: its indices stay as wide as addresses."""
         return self
 
 

@@ -29,7 +29,7 @@ def early_dims(
     nearest: int,
     memory: np.dtype,
 ) -> frozenset[int]:
-    """The dims along which a stream's last staged tile overlaps the tile before it.
+    """The dims along which a stream's last staged tile overlaps its predecessor.
 
     Elements of the tile lie side by side along the dim `nearest`, and may be read several at once:
     along it tiles begin early by whole vectors or not at all.
@@ -55,6 +55,6 @@ def early_start(tiling: DimTiling, start: Index) -> IndexCalc:
 
 
 def first_copied(tiling: DimTiling, *, whole: bool) -> LetIndex:
-    """Declares where the copy of the current tile began; a `whole` tile was not moved back."""
+    """Declare the first index that the current tile's copy read; `start` for a `whole` tile."""
     start = name(tiling.var("t"))
     return LetIndex(tiling.var(FIRST_COPIED), start if whole else early_start(tiling, start))
