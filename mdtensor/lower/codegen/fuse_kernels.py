@@ -99,7 +99,7 @@ def placed(
     used: Sequence[Collection[int]],
     overwritten: Sequence[Sequence[tuple[int, int]]] = (),
 ) -> tuple[dict[int, int], int]:
-    """Where arrays of so many bytes lie in scratch memory, and where they end.
+    """Byte offsets in scratch memory of arrays of given sizes, reusing dead arrays; and the end.
 
     Kernels have `used` them in this order: an array lies where others do that are read no more.
     For each kernel, pairs of a result and of an input that it may overwrite: where no later kernel

@@ -16,7 +16,7 @@ from mdtensor.lower.ir.statements import Pointer
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where one element of the result tuple goes: a pointer, strides per dim, an offset."""
+    """The store address of a result tuple's element: a pointer, strides per dim, an offset."""
 
     pointer: str
     memory: np.dtype
@@ -60,7 +60,7 @@ def totals_of(
 def at_first_point(
     frame: Frame, destinations: Sequence[Destination], prefix: str, dims: Sequence[int]
 ) -> tuple[list[Pointer], Destinations]:
-    """Pointers to where a register tile begins along some dims, and the destinations from there."""
+    """Pointers to a register tile's first point along some dims, with destinations from there."""
     pointers = [
         Pointer(f"{prefix}{k}", d.pointer, d.memory, "global", d.at_tile(frame, dims), const=False)
         for k, d in enumerate(destinations)

@@ -50,7 +50,7 @@ def early_dims(
 
 
 def early_start(tiling: DimTiling, start: Index) -> IndexCalc:
-    """Where the copy of a tile begins: at `start`, or before it for the last tile of a dim."""
+    """The first index that a tile's copy reads: `start`, or less for the last tile of a dim."""
     return IndexCalc("min", start, tiling.extent - tiling.tile)
 
 

@@ -84,7 +84,7 @@ def may_end_inside(problem: Problem, tilings: Sequence[DimTiling], d: int) -> bo
 
 
 def steps_along(stream: Stream, near: int, far: int) -> int:
-    """The stride of `far` in strides of `near`, if it is whole and positive; else 0."""
+    """The stride of `far` in multiples of that of `near`, if integral and positive; else 0."""
     short, long = stream.strides[near].constant, stream.strides[far].constant
     if not short or not long or long % short or long // short < 1:
         return 0

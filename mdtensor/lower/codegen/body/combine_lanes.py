@@ -62,7 +62,7 @@ class _Block:
         return [self._held([Slice(ref, n) for ref in refs]) for n in range(distance)]
 
     def _pair(self, one: Vectors, other: Vectors, distance: int) -> Vectors:
-        """Two vectors of as many points as `distance` as one of all of them."""
+        """Combine two vectors, each of `distance` interleaved points, into one vector."""
         widest = max(ref.dtype.itemsize for ref in one)
         low, high = (
             self._held([Shuffle(a, b, chosen) for a, b in zip(one, other, strict=True)])

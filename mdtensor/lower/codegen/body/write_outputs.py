@@ -1,4 +1,4 @@
-"""After the reduction: lanes and work-items combined, earlier tiles added, results written."""
+"""Epilogue of a register tile: combine lanes and work-items, add earlier tiles, store results."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _finish(
 
 
 def _begins_aligned(frame: Frame, destination: Destination) -> bool:
-    """Whether all register tiles begin a multiple of whole vectors behind their destination."""
+    """Whether all register tiles start whole vectors after the destination's start."""
     steps = [stride * frame.tilings[d].register for d, stride in enumerate(destination.strides)]
     return all(is_multiple(steps[d], frame.schedule.width) for d in frame.unrolled_kept)
 

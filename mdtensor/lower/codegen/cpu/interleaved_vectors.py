@@ -155,7 +155,7 @@ class _Interleaving:
         return statements
 
     def run_of(self, access: Load | VectorStore, lanes: int) -> tuple[MemoryRun, int] | None:
-        """The run in which an access takes elements a few apart, and its first element there."""
+        """The run of a strided access, and its first element there; None for other accesses."""
         stride = as_index(access.stride).constant
         if lanes == 1 or stride is None or not 2 <= abs(stride) <= MOST_APART:
             return None

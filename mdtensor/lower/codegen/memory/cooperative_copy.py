@@ -82,7 +82,7 @@ class CooperativeCopy:
         return statements
 
     def begin(self, starts: Mapping[int, Index], stage: Index) -> list[Statement]:
-        """Starts a copy to a stage of local memory; copies at once where it cannot be delayed."""
+        """Start a copy to a stage of local memory; it is synchronous where it must be."""
         tile, source, layout = self.tile, self.tile.source, self.tile.layout
         if not tile.is_asynchronous:
             return [*self.fetch(starts), *self.put(stage)]

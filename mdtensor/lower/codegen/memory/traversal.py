@@ -69,7 +69,7 @@ def _there_and_back(rows: Sequence[list[Point]]) -> list[list[Point]]:
 
 
 def _steps_at_once(frame: Frame, counts: Mapping[int, int], points: int) -> tuple[int, int]:
-    """Steps whose elements of a staged tile one access reads, and the tile of most rows."""
+    """Steps that one access to a staged tile covers, and that tile's stream; 1 and -1 if none."""
     schedule, streams = frame.schedule, frame.problem.streams
     innermost = schedule.reduce_order[-1]
     found: dict[int, int] = {}

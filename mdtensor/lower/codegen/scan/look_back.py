@@ -98,7 +98,7 @@ def _word(group: Index, types: Tuples) -> Index:
 
 
 def _window(frame: Frame, told: Tuples) -> list[Statement]:
-    """What a window of groups tells, the nearest first; before the first group is nothing."""
+    """Load the totals of a window of earlier groups; identities before the first group."""
     tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     item, part = name("item"), name(tiling.var("z"))
     before = _word(name("group") - name("far") * _apart(frame), told)

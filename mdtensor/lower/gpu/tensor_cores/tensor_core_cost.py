@@ -37,7 +37,7 @@ def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
 
 
 def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group's stages take."""
+    """Bytes of local memory that a group's pipeline stages take."""
     rows, columns, depth = _sides(problem, schedule)
     factors, padding = matrices_of(problem, schedule.tensor), max(schedule.padding)
     elements = max(rows, depth) * (min(rows, depth) + padding)
@@ -46,7 +46,7 @@ def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
 
 
 def local_bytes_of_matrices(problem: Problem, schedule: Schedule) -> int:
-    """The same, and what small tiles were seen to take more."""
+    """`matrix_bytes`, plus a measured allowance for small tiles."""
     return matrix_bytes(problem, schedule) + _MORE_OF_SMALL_TILES
 
 
