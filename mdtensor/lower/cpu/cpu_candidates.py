@@ -138,7 +138,7 @@ def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with an innermost loop along which rows read the same elements again."""
+    """Variants of `flat` whose innermost loop makes rows read the same elements again."""
     rows = [d for d in problem.kept if flat.registers[d] > 1]
     streams = [s for s in problem.streams if any(s.uses(d) for d in rows)]
     for d in flat.loop_order[:-1]:
@@ -147,7 +147,7 @@ def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
-    """Whether the points of a register tile read a stream at common places along a reduced dim."""
+    """Whether a register tile's points overlap in their reads along a short reduced dim."""
     extent = problem.extents[d].constant
     if extent is None or d not in short_reductions(problem) or d == flat.lane:
         return False

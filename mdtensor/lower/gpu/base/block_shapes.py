@@ -127,7 +127,7 @@ _Shared = tuple[tuple[int, int, int], ...]
 
 
 class BlockShapes:
-    """The blocks of one problem. What they have in common is found once for all of them."""
+    """The factory of one problem's blocks, with their common facts computed once."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -378,7 +378,7 @@ def blocked(
 
 
 def _divisor_near(extent: int, number: int, of: int = 1) -> int:
-    """The largest divisor of an extent, a multiple of another, that is not far above a number."""
+    """The largest divisor of an extent, a multiple of `of`, at most slightly above `number`."""
     most = number * _ABOVE
     return max(n for n in range(of, extent + 1, of) if extent % n == 0 and (n <= most or n == of))
 
@@ -396,7 +396,7 @@ def warp_of(threads: Sequence[int], kept: Sequence[int], lanes: int) -> list[int
 
 
 def _whole_warp(threads: Sequence[int], grown: Sequence[int], warp: list[int]) -> list[int]:
-    """Doubles what a warp has of some dims, the least first; all work-items where that fails."""
+    """A warp with the smallest of some dims doubled until full; `threads` where that fails."""
     while math.prod(warp) < WARP:
         even = [d for d in grown if threads[d] % (2 * warp[d]) == 0]
         if not even:

@@ -30,7 +30,7 @@ _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
 
 
 def part_counts(target: Target) -> tuple[int, ...]:
-    """Numbers of groups that may share a reduced dim: round ones, and so many of each core."""
+    """Candidate numbers of groups that share a reduced dim: round ones, multiples of the cores."""
     return tuple(sorted({*_PARTS, *(n * target.cores for n in _PARTS_OF_CORE)}))
 
 

@@ -95,7 +95,7 @@ def swaths_of(problem: Problem) -> Counts:
 
 
 def tails_of(problem: Problem) -> tuple[str, ...]:
-    """How kept dims of a reduction end: blocks that are powers of two end with their dims."""
+    """The candidate tails of kept dims: overlapping only where an extent is no power of two."""
     ragged = any(problem.extent(d).bit_count() > 1 for d in problem.kept)
     return ("split", "overlap") if ragged else ("split",)
 

@@ -258,7 +258,7 @@ def _divided_dim(problem: Problem) -> int:
 
 
 def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) -> Iterator[int]:
-    """Parts that the reduction of so many groups may have, in blocks of so many points."""
+    """Candidate numbers of parts of a reduction, given `groups` and points of a `block`."""
     results, extent = (
         math.prod(map(problem.extent, problem.kept)),
         problem.extent(_divided_dim(problem)),

@@ -84,7 +84,7 @@ def is_narrow(problem: Problem, dims: tuple[int, int, int]) -> bool:
 
 
 def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:
-    """Whether both factors come in pieces along their own dim or the reduction."""
+    """Whether both factors are contiguous along their own dim or the reduction, in whole pieces."""
     (row, column, depth), piece = dims, factors.piece
     for number, own in ((factors.rows, row), (factors.columns, column)):
         strides = [stride.constant for stride in problem.streams[number].strides]

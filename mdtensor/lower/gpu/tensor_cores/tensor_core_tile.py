@@ -188,7 +188,7 @@ def is_turned(problem: Problem, number: int, own: int) -> bool:
 
 
 def is_held(problem: Problem, factors: Factors, row: int) -> bool:
-    """Whether bulk copies' rows go through registers: tf32 that lies across the reduction."""
+    """Whether rows of bulk copies pass through registers: tf32, strided along the reduction."""
     return factors.memory == F32 and is_turned(problem, factors.rows, row)
 
 
