@@ -97,7 +97,7 @@ def _overlaps(view: np.ndarray) -> bool:
 def _as_it_lies(array: np.ndarray, axes: Axes) -> Axes:
     """Axes in the order of an array's memory layout, by descending stride.
 
-    In it the array may be a matrix as it is.
+    In this order, an array may be reshaped to a matrix without a copy.
     """
     return tuple(sorted(axes, key=lambda axis: -abs(array.strides[axis])))
 
@@ -127,7 +127,7 @@ def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.nda
 def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
     """The `matmul` that computes an `md_hom` before its epilogue; None where none does.
 
-    Nor is one without rows and columns: BLAS adds up one term after the other, NumPy pairwise.
+    None without rows and columns, too: BLAS adds up one term after the other, NumPy pairwise.
     """
     factors = _factors(md_hom)
     if factors is None or not all(
@@ -175,7 +175,7 @@ def _innermost(md_hom: MDHom) -> int | None:
 
 
 def _factors(md_hom: MDHom) -> tuple[int, int] | None:
-    """The positions of the two accesses whose product the scalar function is."""
+    """The positions of the two accesses that the scalar function multiplies; None for others."""
     if len(md_hom.scalar.results) != 1:
         return None
     [product] = md_hom.scalar.results

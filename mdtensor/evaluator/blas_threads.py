@@ -1,8 +1,8 @@
 """The thread count of OpenBLAS: one for small products, one fewer while a compiler runs.
 
-These threads wait for each other awake. Where one has to share its core, even with a process of the
-lowest priority, a product takes six times as long; with a thread less it takes twice as long on two
-cores, and hardly longer on many. They stay awake behind a product, too: kernels among small
+OpenBLAS' threads busy-wait for each other. Where one has to share its core, even with a process of
+the lowest priority, a product takes six times as long; with a thread less it takes twice as long on
+two cores, and hardly longer on many. They stay awake behind a product, too: kernels among small
 products took twice as long.
 """
 

@@ -50,7 +50,7 @@ from mdtensor.translate.views import BufferAccess
 BYTES, ELEMENTS = 1 << 18, 1 << 20
 # Elements of a row of memory that are read together at least, where others can be left for later.
 RUN = 1 << 9
-# What a product of matrices adds up at most, whose accumulators take one term after the other.
+# The most terms that a matrix product accumulates in turn, to bound the rounding error.
 TERMS = 1 << 14
 # Elements of lines that `reduce` combines place after place, and not line after line.
 SHORT = 16
@@ -68,7 +68,7 @@ class AxisCombination:
     stays: bool
 
     def __call__(self, values: Values) -> Values:
-        """The values combined; the axes have extent 1 unless the dims stay."""
+        """Combine values along the axes, which get extent 1 unless the dims stay."""
         if self.ufuncs is None:
             along = reference.scanned if self.stays else reference.combined
             for axis in reversed(self.axes):
@@ -165,7 +165,7 @@ class Evaluation:
         self.seconds = self._estimate()
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Computes the outputs, which follow the inputs."""
+        """Compute the outputs; the arguments are input arrays, then output arrays."""
         count = len(self._md_hom.inputs)
         inputs, outputs = arrays[:count], arrays[count:]
         with np.errstate(all="ignore"):

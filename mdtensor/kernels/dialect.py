@@ -54,7 +54,7 @@ class Dialect:
     # A barrier of the work-items of a group, for local memory alone and for all.
     barrier: str
     memory_barrier: str
-    # How a warp exchanges values: waiting and storing around it, if needed, and taking another's.
+    # Warp shuffles: barriers and stores around them, if needed, and the exchange itself.
     exchange: Mapping[str, str]
     # The lines by which a group counts itself, and by which it takes its number in the order in
     # which groups begin.
@@ -129,7 +129,7 @@ class Dialect:
     before_loops: tuple[str, ...] = ()
     before_partial_scans: tuple[str, ...] = ()
     before_repetitions: tuple[str, ...] = ()
-    # What follows the name of a variable that is declared without a value.
+    # The suffix of a declaration without a value.
     no_value: str = ""
     # A fence that publishes local memory to copies from there; waits for these copies, and until
     # they have read.

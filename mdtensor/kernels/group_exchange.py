@@ -47,7 +47,7 @@ ExchangeStatement: TypeAlias = (
 
 
 def exchange_lines(statement: ExchangeStatement, dialect: Dialect) -> list[str]:
-    """The lines of a statement."""
+    """The lines of a statement that exchanges values."""
     match statement:
         case BeginCluster():
             return _of_cluster("begin", dialect)

@@ -9,7 +9,7 @@ from mdtensor.lower.ir.tma_statements import TensorMap
 
 # Bytes of which buffers' addresses are multiples where programs count on it.
 ALIGNMENT = 16
-# What backends, which know no lowering, call the expressions of a launch, and its tensor maps.
+# Names for backends, which do not import the lowering, of launch expressions and tensor maps.
 LaunchIndex = Index
 LaunchMap = TensorMap
 

@@ -1,7 +1,7 @@
 """Expansion of operations that C lacks into primitive ones, with shared subexpressions named.
 
-What the operations mean is told in `translate/operations.py`; everything here holds for scalars
-and for vectors of any type. `quot` and `rem` are C's `/` and `%` on integers.
+The operations are defined in `translate/operations.py`; everything here holds for scalars and for
+vectors of any type. `quot` and `rem` are C's `/` and `%` on integers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def in_primitives(statement: Statement, first: int) -> list[Statement]:
 def _is_short(value: Value, seen: set[str], levels: int) -> bool:
     """Whether a value is primitive, shallow, and free of repeated operations.
 
-    Nothing of it needs a name then. Most statements are such: products that are added up.
+    Such a value needs no names, as in most statements: products that are added up.
     """
     if isinstance(value, Slice | Shift):
         return _is_short(value.value, seen, levels - 1)
@@ -336,7 +336,7 @@ def _shifted(op: str, lhs: Value, rhs: Value, all_out: Value) -> Value:
 
 
 def _logaddexp(lhs: Value, rhs: Value) -> Value:
-    """max + log1p(exp(-|difference|)), without a difference of infinities."""
+    """The logarithm of exp(a) + exp(b), as max + log1p(exp(-|a - b|)) to avoid overflow."""
     distance = _calc("fabs", _calc("sub", lhs, rhs))
     tail = _calc("log1p", _calc("exp", _calc("neg", distance)))
     largest = _calc("max", lhs, rhs)

@@ -74,8 +74,8 @@ def joined_program_of(
 ) -> KernelSource:
     """One program that computes problems in order, each by its own schedule.
 
-    Numbers stand for the arrays of each problem; those `between` have so many bytes. Raises
-    LoweringError where a schedule is not one of the calling thread alone, or does not fit.
+    Arrays are numbered; `between` has the bytes of intermediate ones. Raises LoweringError where a
+    schedule is not one of the calling thread alone, or does not fit.
     """
     parts: list[Wired] = []
     for (problem, schedule, arrays), head in zip(steps, heads, strict=True):

@@ -45,7 +45,7 @@ def exponential(on: Lanes, x: str) -> str:
 def exponential_less_one(on: Lanes, x: str) -> str:
     """expm1: 2 (2^(n-1) expm1(r) + (2^(n-1) - 1/2)), for the reduced argument r.
 
-    Where n is 1, these have different signs and are added up before anything is rounded.
+    For n = 1, r and 1/2 may have opposite signs, and are added before anything is rounded.
     """
     facts = on.format
     # Below, the result is -1.
@@ -252,7 +252,7 @@ def cosine(on: Lanes, x: str) -> str:
 def power(on: Lanes, x: str, y: str) -> str:
     """pow: for float32 exp(y log(x)) in float64; for float64 the library's.
 
-    What is negative has powers by whole numbers alone, of which odd ones keep the sign.
+    Negative bases have integral powers only, of which odd ones keep the sign.
     """
     if on.dtype == F64:
         return by_library(on.builder, "pow", F64, on.lanes, [x, y])

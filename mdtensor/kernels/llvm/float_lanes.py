@@ -89,7 +89,7 @@ class Lanes:
         return "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
 
     def any(self, mask: str) -> str:
-        """Whether a comparison holds in any lane."""
+        """Emit whether a comparison holds in any lane, as an i1."""
         if self.lanes == 1:
             return mask
         name = f"llvm.vector.reduce.or.v{self.lanes}i1"

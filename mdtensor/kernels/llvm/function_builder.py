@@ -71,7 +71,7 @@ class FunctionBuilder:
         return operand
 
     def do(self, instruction: str) -> None:
-        """Appends an instruction without a result."""
+        """Append an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
     def call(self, function: str, result: str, *arguments: tuple[str, str]) -> str:
@@ -94,7 +94,7 @@ class FunctionBuilder:
     # ---- blocks
 
     def begin(self, label: str) -> None:
-        """Begins a basic block."""
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
 
     def jump(self, label: str) -> None:
@@ -136,19 +136,19 @@ class FunctionBuilder:
         self.variables[name] = variable
 
     def set(self, name: str, operand: str) -> None:
-        """Assigns to a variable."""
+        """Assign to a variable."""
         variable = self.variables[name]
         self.do(f"store {variable.type} {operand}, ptr {variable.operand}")
 
     def get(self, name: str) -> str:
-        """The value of a variable."""
+        """Read the value of a variable."""
         variable = self.variables[name]
         if not variable.mutable:
             return variable.operand
         return self.emit(f"load {variable.type}, ptr {variable.operand}")
 
     def point(self, name: str, operand: str, memory: np.dtype) -> None:
-        """A name for a pointer."""
+        """Bind a name to a pointer."""
         if name in self.buffers:
             self._known = {}
         self.buffers[name] = TypedPointer(operand, memory)

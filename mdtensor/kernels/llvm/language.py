@@ -7,7 +7,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LLVM:
-    """The language LLVM IR.
+    """LLVM IR for one processor, as data for its renderer.
 
     It is `fused` where products that are added up round once, and has `halves` where instructions
     convert float16. It `scales` where an instruction scales floats by powers of two, and has

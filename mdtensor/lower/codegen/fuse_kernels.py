@@ -41,9 +41,9 @@ def joined(
 ) -> LoopNest:
     """One kernel that runs all parts in order, on numbered arrays.
 
-    Its arguments are those that are inputs and outputs, and scratch memory, where those `between`
-    lie, which have so many bytes. Raises LoweringError for kernels of several groups or work-items,
-    and for those that take more than arrays and scratch memory.
+    Its arguments are the `inputs`, the `outputs`, and scratch memory, which holds the arrays
+    `between`, of given bytes. Raises LoweringError for kernels of several groups or work-items, and
+    for those that take more than arrays and scratch memory.
     """
     for part in parts:
         if not is_alone(part.kernel):
@@ -155,8 +155,8 @@ def with_buffers(
 ) -> tuple[Statement, ...]:
     """A kernel's body with its buffers bound to places, and its scratch memory at `behind`.
 
-    Those in scratch and in local memory, and the former itself, count bytes. What comes `first` is
-    declared for the body alone.
+    Places in scratch and local memory, and `behind`, count bytes. What comes `first` is declared
+    for the body alone.
     """
     pointers: list[Statement] = []
     arguments = [a for a in kernel.arguments if a.role in ("input", "output")]

@@ -18,7 +18,7 @@ from mdtensor.specs import Target
 
 # Points along the first dim and along the second one.
 _TILES = ((7, 4), (7, 3), (6, 4), (5, 5), (5, 4), (4, 4), (7, 2), (8, 3), (3, 3), (4, 2))
-# The same, with vectors of each point, where windows are walked in other ways than one by one.
+# Points along both dims, and vectors of each point, for windows unrolled or in tiles.
 _TILES_OF_WINDOWS = ((7, 4, 1), (7, 3, 1), (5, 5, 1), (5, 4, 1), (4, 4, 1), (7, 2, 2))
 _LANE_TILE, _TILES_AT_A_TIME = 512, 4
 

@@ -53,8 +53,8 @@ def cpu_candidates(
 ) -> Iterator[Schedule]:
     """Candidates that vary lanes, register tiles and staging; all dims in one part.
 
-    Those for `general` kernels fit the problem whatever its strides are. Where arrays tell ranges,
-    they are those of ranges of mean length, as far as these allow.
+    Those for `general` kernels fit the problem whatever its strides are. With data-dependent
+    ranges, they are the valid ones of those for ranges of mean length.
     """
     if problem.bounds is not None:
         made = cpu_candidates(regular(problem), target, general=general)
@@ -112,7 +112,7 @@ def cpu_candidates(
 def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     """A variant of `flat` with a padded last vector, where the rest would take several.
 
-    For rows that one register tile has all of: what is left of longer ones matters less.
+    Only for rows within one register tile: the rest of longer ones matters less.
     """
     extent, lane = problem.extent(flat.lane), flat.lane
     if extent > flat.registers[lane] or problem.reduced[lane] or problem.scanned >= 0:
@@ -358,8 +358,8 @@ def _staged(
 def _unrolled(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     """A variant of `flat` with the innermost reduced dim's loop unrolled by some steps.
 
-    Where they leave no rest, and where several vectors share what rows read: else there is more to
-    load than registers for it.
+    Only where steps divide the extent, and several vectors share what rows read: else loads exceed
+    the registers.
     """
     innermost = flat.reduce_order[-1]
     turns, rest = divmod(problem.extent(innermost), _UNROLLED_STEPS)
@@ -427,7 +427,7 @@ def _widened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
 def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     """A variant of `flat` in tiles of several rows of a reduced dim, walked side by side.
 
-    For points that share nothing: where they do, rows are staged or stay in the caches.
+    Only for points that share no reads: else rows are staged or stay in the caches.
     """
     shares = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
     if not problem.contracted or problem.reduced[flat.lane] or shares or problem.scanned >= 0:

@@ -319,7 +319,7 @@ def _can(
     transposed: bool = False,
     streaming: bool = False,
 ) -> bool:
-    """Whether rows along the lanes can be peeled, or streamed, by tiles of two rows each."""
+    """Whether a minimal schedule with the given lanes may be peeled, transposed or streaming."""
     base = plain(problem)
     order = tuple(d for d in base.loop_order if d != lane)
     rows = rows_across(problem, lane) if transposed else ()

@@ -19,7 +19,7 @@ CLEARLY = 0.93
 # Seconds of work, as is expected, from which waking the device's other threads pays: of what was
 # expected to take 20 to 28, one thread took 14 to 31, and two took 4 more (ADR 13).
 WORTH_THREADS = 30e-6
-# What copying a byte to a staged tile takes, in bytes that are read where they are.
+# The cost of copying a byte to a staged tile, in bytes read in place.
 COPIED = 16
 
 

@@ -1,7 +1,7 @@
 """Statements for cooperation of work-items in a group, and of groups.
 
-They wait for each other, bring tiles to local memory, tell each other values, and multiply
-matrices. What bulk copies add to that is in `tma_statements`.
+They synchronise, copy tiles to local memory, exchange values, and multiply matrices. Those of bulk
+copies are in `tma_statements`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MemoryBarrier:
 class CopyAsync:
     """An asynchronous copy of `lanes` adjacent elements to local memory, of 4, 8 or 16 bytes.
 
-    They are there when the group of copies to which this one belongs was awaited.
+    It is complete when the group of copies to which it belongs was awaited.
     """
 
     target: str
@@ -55,7 +55,7 @@ class AwaitCopies:
 class CopyOut:
     """A copy of `count` adjacent elements from local memory to a buffer, begun by all `items`.
 
-    What they wrote was shown, and a barrier came before. Both places, and what is copied, are
+    A fence of their writes, then a barrier, must come before. Both places, and what is copied, are
     multiples of 16 bytes.
     """
 

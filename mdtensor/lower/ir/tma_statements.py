@@ -98,7 +98,7 @@ class AwaitStores:
 class WarpBarrier:
     """A barrier of the work-items of a warp.
 
-    What they wrote to local memory is `shown` to bulk copies as well.
+    Where `shown`, their writes to local memory are visible to bulk copies as well.
     """
 
     shown: bool = False

@@ -39,7 +39,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`lanes` elements of a buffer, `stride` apart, from `index` on; the rest up to `width` zero.
+    """`lanes` elements of a buffer, `stride` apart, from `index` on; lanes beyond `valid` are 0.
 
     The value has the register type of the buffer's elements (see `register_dtype`).
     """

@@ -77,10 +77,7 @@ _known = Bounded[tuple[object, ...], Problem](1024)
 
 
 def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:
-    """A cheap key of a problem's structure, and its sizes; None where more than sizes vary.
-
-    None for a structure with other names.
-    """
+    """A cheap key of a problem's structure, and its sizes; None where more than sizes vary."""
     finish = problem.finish
     functions = (problem.scalar,) if finish is None else (problem.scalar, finish.function)
     if any(dims_in(result) for function in functions for result in function.results):
@@ -332,7 +329,7 @@ class _Names:
 def _places_of_indices(exprs: Sequence[Expr]) -> set[int]:
     """The ids of all nodes below expressions that are compared with an index for equality.
 
-    Such a value is a place that is computed, and extents are in it where it counts from the end.
+    Such an expression is a computed index, with extents in it where it counts from the end.
     """
     found = [
         other

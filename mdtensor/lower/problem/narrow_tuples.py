@@ -33,7 +33,7 @@ Places = Mapping[int, Steps]
 def with_narrow_places(problem: Problem) -> Problem:
     """Rewrite a problem's tuples to narrow types; unchanged where none fits.
 
-    Extents are numbers here: a structure is that of a problem which this was done to.
+    It needs fixed extents, so that a structure is generalised afterwards.
     """
     best = problem.operator
     if best is None or best.identity is None:
@@ -93,9 +93,9 @@ def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | Non
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
-    """Whether an expression selects one of a pair of parameters; False if it only compares.
+    """Whether an expression selects one of a pair of parameters; False if it compares at most.
 
-    None where something else is done with them.
+    None where it uses them otherwise.
     """
     return folded([expr], lambda node, uses: _takes(node, uses, pair))[0]
 

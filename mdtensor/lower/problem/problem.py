@@ -104,8 +104,8 @@ class Finish:
 class Bounds:
     """The valid range of a reduced dim, from `begin` up to `end`, which depend on kept dims.
 
-    Parameter n of the expressions, which are int64, is what read n gives. What a range has outside
-    of the dim is not there.
+    Parameter n of the expressions, which are int64, is what read n gives. Ranges are clipped to the
+    dim.
     """
 
     dim: int
@@ -302,10 +302,7 @@ def _flattened(real: MDHom, units: bool) -> Problem:
 
 
 def _units_like_others(real: MDHom) -> list[str]:
-    """Concatenated dims of extent 1 that the same accesses use as some longer dim.
-
-    They are read and written by the same accesses.
-    """
+    """Concatenated dims of extent 1 that the same accesses use as some longer dim."""
     units = [dim for dim in real.dims if dim.extent == 1 and isinstance(dim.combine, Concat)]
     if not units:
         return []
@@ -357,7 +354,7 @@ def _reach(buffer: BufferSpec) -> tuple[int, int]:
 def reaching_own_points(problem: Problem) -> Problem:
     """The problem with each input's known extent reduced to what its points read.
 
-    It is computed at several places of larger arrays, the last of which may be an end.
+    For problems that run at several places of larger arrays, the last of which may be an end.
     """
     if any(read.computed for read in problem.all_reads):
         return replace(problem, reaches=())

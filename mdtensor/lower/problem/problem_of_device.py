@@ -15,9 +15,8 @@ from mdtensor.translate.md_hom import MDHom
 def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
     """The problem of an `md_hom` for a device; without tf32 rounding if it has no tensor cores.
 
-    Processors go through ranges that arrays tell. Places of tuples are as narrow as they can be;
-    what has no vectors compares words. Raises LoweringError where one kernel cannot compute it
-    (see `problem_from_md_hom`).
+    CPUs loop over data-dependent ranges. Tuples are narrowed; GPUs compare small integers as 32-bit
+    words. Raises LoweringError where one kernel cannot compute it (see `problem_from_md_hom`).
     """
     problem = problem_from_md_hom(md_hom, units=target.kind == "cpu")
     if not target.matrices:

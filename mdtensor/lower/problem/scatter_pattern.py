@@ -21,7 +21,7 @@ from mdtensor.translate.trees import dims_in
 class Selection:
     """A scatter: its kept dim, the index as an int64 expression, and the values combined there.
 
-    Where the index is outside of the dim, nothing is.
+    Nothing is combined where the index is out of range.
     """
 
     dim: int

@@ -21,7 +21,7 @@ from mdtensor.translate.scalar import Expr
 
 CELL = 8  # bytes that one partial result takes, whatever its type
 ALIGNMENT = 64  # bytes at whose multiples staged tiles begin
-# What a problem may have: so many bytes in any case, and for each byte of operands and results.
+# The limit per problem: bytes in any case, and bytes per byte of operands and results.
 ALLOWANCE, SHARE = 64 << 20, 2
 
 Size = TypeVar("Size", int, Index)

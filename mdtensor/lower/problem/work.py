@@ -13,9 +13,9 @@ from mdtensor.translate.operations import LONG_FUNCTIONS
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 
-# What a floating-point extreme takes: two comparisons, their masks together, and a choice.
+# Instructions of a float extremum: two comparisons, a combination of masks, and a select.
 EXTREME = 4
-# What elementary functions take at least: exp of lanes is a polynomial of this many instructions.
+# The least instructions of an elementary function: vectorised exp is a polynomial of so many.
 FUNCTION = 20
 
 

@@ -1,7 +1,6 @@
 """Declarations of tuning parameters as dataclass fields: default, range, text and scope.
 
-What a schedule says of itself, how it is stored, the form that it must have and the part of a
-configuration that is copied as it stands follow from these.
+Schedules' texts, JSON, validation, and the copied parts of configurations follow from these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schedule: the tuning parameters of a problem on a device.
 
-The tuning parameters of 002, section 4.4, Table 1, and what lies below the formalism. Tuples have
-one entry per dim of the problem, or per stream for `staged`.
+They are those of 002, section 4.4, Table 1, and others below the formalism. Tuples have one entry
+per dim of the problem, or per stream for `staged`.
 
 | Table 1                    | here                                                           |
 |----------------------------|----------------------------------------------------------------|

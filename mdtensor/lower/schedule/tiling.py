@@ -126,8 +126,8 @@ _latest: tuple[Problem, Schedule, tuple[DimTiling, ...]] | None = None
 def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
     """The tiling of every dim; the last result is memoised.
 
-    What judges a candidate asks a dozen times for its tilings, and then never again but for
-    schedules that were made of it and differ in nothing that tilings depend on.
+    A candidate's tilings are requested a dozen times in a row, and later only for derived schedules
+    that agree in all that tilings depend on.
     """
     global _latest
     latest = _latest

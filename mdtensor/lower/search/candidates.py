@@ -1,6 +1,6 @@
 """Candidate schedules of a problem on a target, ranked by the cost model.
 
-Where untuned calls and searches start. First calls on processors do without modules for GPUs.
+Untuned calls and searches start from them. First calls on processors load no GPU modules.
 """
 
 from __future__ import annotations

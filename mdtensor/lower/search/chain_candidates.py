@@ -100,7 +100,7 @@ class RowChain:
 def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain:
     """The chain with its shared row dims, if any.
 
-    Slots of its `own` are those that nobody sees.
+    Slots in `own` are not visible outside of the chain.
     """
     return RowChain(tuple(chain), rows_within(chain, own), tuple(own))
 

@@ -58,7 +58,7 @@ def best_on_gpu_rows(
 ) -> tuple[float, OnBlocks, ChainSchedule] | None:
     """The best schedule: its estimated seconds, the chain on blocks, the schedule.
 
-    None where what lies between needs more local memory than there is.
+    None where intermediate arrays exceed the local memory.
     """
     found = [
         (_seconds(made, schedule, target), made, schedule)

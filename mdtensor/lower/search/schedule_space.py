@@ -1,7 +1,7 @@
 """The search space of a problem's schedules on a target, as constrained parameters.
 
 Parameters carry their constraints beside them: those of the formalism, and those that a target
-imposes (002, appendix .5.1). A configuration of the space is a Schedule in other words.
+imposes (002, appendix .5.1). A configuration of the space encodes a Schedule.
 """
 
 from __future__ import annotations

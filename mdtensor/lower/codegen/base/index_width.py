@@ -1,4 +1,4 @@
-"""Whether the indices of a program's kernels are small enough to be computed in 32 bits.
+"""The test for indices narrow enough to be computed in 32 bits.
 
 A GPU takes two instructions or more, one after the other, for each that it takes in 32 bits: before
 a work-item loads its first element, and for every element whose place is compared with an end.
@@ -23,7 +23,7 @@ def have_narrow_indices(
 ) -> bool:
     """Whether all indices of a problem's kernels, plus `further`, fit in 32 bits.
 
-    Not where extents are names, nor in kernels with bulk copies, whose places are their own.
+    False for symbolic extents, and for kernels with bulk copies, which address by tensor maps.
     """
     kernels = tuple(kernels)
     if problem.is_general or any(kernel.maps for kernel in kernels):

@@ -72,7 +72,7 @@ def _lane_numbers(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -
 def _interleaved(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> tuple[int, ...]:
     """Two dims with an even number of lanes and no staged stream in common; () for none.
 
-    Which lanes hold what of matrices, their products say.
+    () also for matrices, whose instructions fix the lanes.
     """
     if frame.schedule.tensor:
         return ()

@@ -1,4 +1,4 @@
-"""Loop structures: the numbering of work-items, shared memory and loops of a kernel."""
+"""Loop structures: how a kernel numbers work-items, shares memory, and loops."""
 
 from __future__ import annotations
 

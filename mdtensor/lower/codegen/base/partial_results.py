@@ -169,7 +169,7 @@ def sources(problem: Problem, partials: Partials) -> list[Statement]:
 def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
     """A schedule of the combination with one work-item per group.
 
-    Those that scatter compute without vectors, but what they leave lies side by side.
+    A scatter computes without vectors, but its partial results are contiguous.
     """
     count = len(combined.extents)
     nearest = count - 1

@@ -1,8 +1,7 @@
 """Layouts of staged (packed) tiles in nearer memory.
 
-What others call packing is this and nothing else: the layout of a staged tile is outer blocks of
-the kept dims, then the reduced dims, then the points inside a block, the lane dim innermost and
-padded to whole vectors.
+The layout of a staged tile is outer blocks of the kept dims, then the reduced dims, then the points
+inside a block, the lane dim innermost and padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def _resident_layout(
 ) -> TileLayout:
     """The layout of a block of kept dims: reduced dims outermost, then points.
 
-    Or as the source lies, whose rows are lengthened then.
+    With `as_source`, the layout of the source, with padded rows.
     """
     stream = problem.streams[number]
     if schedule.as_source and schedule.as_source[number]:

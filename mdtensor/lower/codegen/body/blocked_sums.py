@@ -128,7 +128,7 @@ def blocked_sums(frame: Frame, tile: Tile) -> BlockedSums | None:
 def _together(frame: Frame, tile: Tile, *, nested: bool) -> Iterator[Sequence[Sequence[Ref]]]:
     """Groups of accumulators that share a total, as they are combined in the end anyway.
 
-    Those of single elements take less than a vector where the loop is not `nested`.
+    Scalar ones have totals only where the loop is `nested`: else they take less than a vector.
     """
     for vectors in tile.accumulators:
         if frame.lane_is_reduced:

@@ -12,7 +12,7 @@ from mdtensor.lower.codegen.body.data_ranges import Ranges, ranges_of
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement
 
-# What is done at a point of the loops over combined dims: from unrolled counts and `Body.lanes`.
+# Emits the body of the loops over combined dims, given unrolled counts and `Body.lanes`.
 AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
 
 
@@ -21,8 +21,8 @@ def combining_loops(
 ) -> list[Statement]:
     """The loops over combined dims; inside are the streams' pointers, then `at_point`.
 
-    The points of the tile have all ranges in common that arrays tell. Accumulators are added to
-    their totals behind each block of `sums`.
+    Data-dependent ranges are common to all points of the tile. Accumulators are added to their
+    totals behind each block of `sums`.
     """
     ranges = ranges_of(frame, tile)
     return [*ranges.statements, *_combining_loops(frame, ranges, at_point, sums, 0, {}, None)]

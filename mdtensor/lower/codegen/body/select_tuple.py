@@ -49,7 +49,7 @@ def select_tuple(
 ) -> list[Value]:
     """The accumulator's tuple or the point's, by one `select` per element.
 
-    All ask for one condition, so that in vectors its mask is made once.
+    All elements use one condition, so that its vector mask is computed once.
     """
     wins = value_of(choice.wins, [*params, *refs, *own], index)
     return [

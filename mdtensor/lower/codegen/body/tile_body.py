@@ -49,7 +49,7 @@ class Body:
     lanes: str | None
     prefix: str = ""
     named: dict[Value, Ref] = field(default_factory=dict[Value, Ref])
-    # What was read for which points; many share it.
+    # Values already read, by read and position; many points share them.
     known: dict[tuple[Read, Steps, LaneVector], Value] = field(
         default_factory=dict[tuple[Read, Steps, LaneVector], Value]
     )
@@ -68,7 +68,7 @@ class Body:
     def asked_ahead(self) -> list[Statement]:
         """Prefetches of unstaged data that a later iteration will load.
 
-        What is left of a dim, in narrower vectors, asks for nothing: no iteration follows.
+        Remainders in narrower vectors prefetch nothing: no iteration follows.
         """
         schedule = self.frame.schedule
         narrow = any(piece.lanes < schedule.width for piece in self.tile.pieces)

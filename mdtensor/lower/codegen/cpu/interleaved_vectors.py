@@ -68,7 +68,7 @@ def interleaved(statements: Sequence[Statement]) -> tuple[Statement, ...]:
 class _Interleaving:
     """The rewriter of one kernel, with a counter for fresh variable names.
 
-    `pointers` are those declared so far: what is next to each other is often met through several.
+    `pointers` are those declared so far: adjacent elements are often accessed through several.
     """
 
     named: int = 0

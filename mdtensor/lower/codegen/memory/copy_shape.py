@@ -96,7 +96,7 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
 def _runs(frame: Frame, stream: Stream, axes: Sequence[TileAxis]) -> tuple[TileAxis, ...]:
     """The axes, with those merged that are contiguous in both the source and the tile.
 
-    So are those that share elements there, which are copied once.
+    Axes that share elements in both are merged too, and copied once.
     """
     found: list[TileAxis] = []
     for axis in axes:

@@ -29,7 +29,7 @@ class TraversalLoop:
     name: str
 
     def cut(self, count: int) -> tuple[TraversalLoop, TraversalLoop]:
-        """Splits the loop in two: the near one has `count` steps, which divide the length."""
+        """Split the loop: `count` steps, which divide its length, inside an outer loop."""
         far = replace(
             self, length=self.length // count, step=self.step * count, name=f"{self.name}o"
         )

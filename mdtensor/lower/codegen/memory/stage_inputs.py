@@ -71,7 +71,7 @@ def copy(
 class CopySource:
     """The source of a staged tile: a buffer, its type, and an offset.
 
-    They go to the staged tile from element `start` on.
+    Elements go to the staged tile from its element `start` on.
     """
 
     buffer: str

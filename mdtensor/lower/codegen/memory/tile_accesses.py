@@ -27,7 +27,7 @@ def room_in(
 ) -> tuple[list[Statement], Index | None]:
     """Declare the distance to the ends of some dims; negative if a point lies outside.
 
-    None where they always are; the dims are all by default.
+    None where points never do; all dims by default.
     """
     among = frame.problem.dims if dims is None else dims
     ragged = [frame.tilings[d] for d in among if frame.tilings[d].is_ragged]

@@ -38,8 +38,8 @@ _WORTH_SHARING_OUT = 4  # points from which work-items combine some each
 class Sharing:
     """The sharing of points among work-items: `count` work-items per point, out of `items`.
 
-    `accumulators` has a tuple of variables for each point. Those that share points are neighbours,
-    or lie `items // count` apart.
+    `accumulators` has a tuple of variables for each point. Work-items that share points are
+    neighbours, or `items // count` apart.
     """
 
     operator: Operator

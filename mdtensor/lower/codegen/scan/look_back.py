@@ -93,7 +93,7 @@ def _named(prefix: str, like: Tuples) -> Tuples:
 
 
 def _word(group: Index, types: Tuples) -> Index:
-    """The first word of a group; word 0 is the groups' number."""
+    """The index of a group's first word; word 0 is the ticket counter."""
     return group * words_of(types) + 1
 
 

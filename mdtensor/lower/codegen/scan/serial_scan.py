@@ -34,7 +34,7 @@ def taken_over(
 ) -> tuple[Statement, ...]:
     """Replace a group's totals R0, R1, … by its carry; `bounds` declare its part.
 
-    The sum of both is told before what comes after this, which takes longest.
+    The inclusive sum is published before the part is scanned, which takes longest.
     """
     problem, tilings = frame.problem, frame.tilings
     operator = frame.operator

@@ -130,7 +130,7 @@ class Footprint:
     def occupied(self, covered: tuple[int, ...]) -> float:
         """Bytes of cache that the covered extents occupy, with partial lines of unaligned rows.
 
-        As many bytes of it as are likely, of each row that is longer than a line.
+        They count as their expected size, for each row that is longer than a line.
         """
         size = self.bytes(covered)
         spans = self.spans(covered)
@@ -154,7 +154,7 @@ class Footprint:
     def run(self, covered: tuple[int, ...], next_dim: int, part: Sequence[int]) -> float:
         """Length in bytes of the contiguous run that a group walks through.
 
-        They are those within what is covered and what `next_dim` adds, which its part ends.
+        The run lies within the covered extents and what `next_dim` adds, up to its part's end.
         """
         if not self.steps:
             return math.inf

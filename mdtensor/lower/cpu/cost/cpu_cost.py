@@ -40,7 +40,7 @@ APART, APART_AHEAD = 0.3, 0.15
 # nobody to ask where a core gets to the next lines soon. Where it computes for longer, they cost.
 RUN_AHEAD, RUNS, RUNS_COMPUTED = 0.75, 0.7, 1.25
 MANY_RUNS = 4
-# What the ends of each row cost that begins differently from others: their lines wait for memory.
+# Cycles for the ends of each misaligned row, whose partial lines wait for memory.
 ENDS = 60.0
 # Bytes per cycle and core that go past caches which would hold them.
 STREAMED = 5.0
@@ -92,8 +92,8 @@ def least_seconds(
 ) -> float:
     """A lower bound of `estimate` for a schedule, on one core or divided among all cores.
 
-    Arithmetic, loads and the launch. What it leaves out are memory, latency, and cores that have
-    less to do than others. It takes a third of an estimate's time, and is 0 for scans and scatters.
+    It counts arithmetic, loads and the launch, without memory, latency, and idle cores. It takes a
+    third of an estimate's time, and is 0 for scans and scatters.
     """
     if schedule.scatter or problem.scanned >= 0:
         return 0.0

@@ -15,7 +15,7 @@ from mdtensor.specs import Target
 # Writing a vector, and an element of one whose results lie far apart along the lanes; and what a
 # row of a tile that is transposed takes for each doubling of its length.
 STORE, APART, SHUFFLE = 1.0, 2.5, 1.0
-# What a store waits for a line that others of its set pushed out of L1 before it was filled.
+# Cycles that a store waits for a line evicted from L1 by set conflicts before it was full.
 WAITING = 6.0
 
 
@@ -30,7 +30,7 @@ def cycles_to_write(
 ) -> float:
     """Cycles for storing a vector of results; `footprints` are those of the outputs.
 
-    The slowest of all results, since each is written for itself.
+    The maximum over all results, since each is written separately.
     """
     lane = schedule.lane
     cycles = STORE

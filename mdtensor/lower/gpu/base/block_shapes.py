@@ -122,7 +122,7 @@ class _Shares:
     near: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
-# How many points and work-items each dim of a side has, in the order of `_Shares.points`.
+# Triples of dim, points and work-items, in the order of `_Shares.points`.
 _Shared = tuple[tuple[int, int, int], ...]
 
 

@@ -30,7 +30,7 @@ _TAKEN = 1.45  # times as long as looks alone, since some of a warp's points win
 def cycles_of_point(problem: Problem) -> float:
     """Cycles of a scheduler to issue a warp's work for one point, at least 1.
 
-    2 of float64. Where tuples are chosen, most points are looked at only.
+    2 for float64. Selections mostly evaluate only their first condition.
     """
     operator = problem.operator
     combining = () if operator is None else operator.results

@@ -1,6 +1,6 @@
 """Choices: the open parameters of a kind of GPU schedules, by dim and by stream.
 
-Every kind has a function that says it; `gpu_space` makes parameters of all in the same way.
+Every kind has a function that returns them; `gpu_space` makes parameters of all alike.
 """
 
 from __future__ import annotations

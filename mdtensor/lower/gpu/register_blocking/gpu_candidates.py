@@ -42,7 +42,7 @@ LOCAL_BYTES = 47 << 10
 _LOCAL_OF_RUNS = 100 << 10  # where tiles lie as their source, two groups of a core
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
-# Those of a work-item whose columns follow what is read.
+# Points of rows and columns per work-item where columns follow the source.
 _BY_SOURCE = ((16, 4), (12, 4), (8, 4))
 _BESIDE = (0, 16, 32)  # results of a group beside each other where its columns do so; 0: all
 _ITEMS = (

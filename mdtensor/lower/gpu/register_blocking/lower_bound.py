@@ -25,8 +25,8 @@ from mdtensor.specs import Target
 class LeastOfBlocks:
     """Lower bounds, in seconds, of all schedules of a block.
 
-    What bounds `gpu_estimate` from below: arithmetic, local and global loads of all groups; the
-    steps of one; the bytes of memory.
+    Terms of `gpu_estimate` that bound it from below: arithmetic, local and global loads of all
+    groups; the steps of one; the bytes of memory.
     """
 
     def __init__(

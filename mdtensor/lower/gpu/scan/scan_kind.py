@@ -1,4 +1,4 @@
-"""Prefix sums on GPUs: the entries of the kinds, and their kernel."""
+"""Registry entries of prefix sums on GPUs, and their kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scatters on GPUs: the entries of the kinds, and the kernels of cooperative ones."""
+"""Registry entries of scatters on GPUs, and the kernels of cooperative ones."""
 
 from __future__ import annotations
 

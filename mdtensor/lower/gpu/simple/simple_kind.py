@@ -1,4 +1,4 @@
-"""Schedules of GPUs without register blocking: the entry of the kind."""
+"""Registry entry of GPU schedules without register blocking."""
 
 from __future__ import annotations
 

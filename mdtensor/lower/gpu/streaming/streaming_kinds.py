@@ -1,4 +1,4 @@
-"""Problems without a reduction: the entries of the kinds."""
+"""Registry entries of the GPU kinds without a reduction."""
 
 from __future__ import annotations
 

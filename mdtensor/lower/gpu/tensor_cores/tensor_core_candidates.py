@@ -46,7 +46,7 @@ NARROW = 32  # columns at most, of blocks that have all of them
 def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int] | None:
     """The dims of rows, columns and reduction of a matrix product; None where there is none.
 
-    Or none that bulk copies can bring.
+    With `bulk`, None also for factors that bulk copies cannot load.
     """
     found: list[tuple[int, bool, tuple[int, int, int]]] = []
     for row, column in itertools.permutations(problem.kept, 2):
@@ -70,7 +70,7 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
 
 
 def is_narrow(problem: Problem, dims: tuple[int, int, int]) -> bool:
-    """Whether a product has few columns in all, so that a block should not be transposed.
+    """Whether a product has so few columns that they should not become rows, padded to 64.
 
     Then there are few results, in whatever order they are written.
     """

@@ -129,7 +129,7 @@ def is_array(strides: Sequence[tuple[int, int]], offset: int | None, piece: int)
 def validate_bulk(problem: Problem, schedule: Schedule) -> None:
     """Check that TMA and wgmma can compute a problem; raise LoweringError otherwise.
 
-    Beyond what is asked of matrices that warps multiply.
+    These rules come on top of those of `validate_tensor`.
     """
     if not schedule.bulk:
         return

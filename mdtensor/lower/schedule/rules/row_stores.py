@@ -95,7 +95,7 @@ def _vary_along(problem: Problem, dim: int) -> list[bool]:
 def validate_streaming(problem: Problem, schedule: Schedule) -> None:
     """Check streaming stores: whole vectors, each at an aligned address.
 
-    With resident accumulators, those stores bypass the caches that are wide.
+    With resident accumulators, only the wide stores bypass the caches.
     """
     if not schedule.streaming:
         return

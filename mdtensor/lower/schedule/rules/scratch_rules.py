@@ -44,7 +44,7 @@ _latest: tuple[Problem, Schedule] | None = None
 def fits_scratch(problem: Problem, schedule: Schedule, *, general: bool = False) -> bool:
     """Whether a schedule's scratch memory is within the problem's limit; extents are fixed.
 
-    The pair that did last is kept: what a space draws is validated next.
+    The last pair that fits is memoised: a space validates what it draws.
     """
     global _latest
     latest = _latest
@@ -58,10 +58,7 @@ def fits_scratch(problem: Problem, schedule: Schedule, *, general: bool = False)
 
 
 def within_scratch(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule without staging, then without split reductions, until scratch memory fits.
-
-    Nothing is staged there then; nor is a reduction shared, where that is still too much.
-    """
+    """The schedule without staging, then without split reductions, until scratch memory fits."""
     if fits_scratch(problem, schedule):
         return schedule
     staged = tuple("" if region == "scratch" else region for region in schedule.staged)
@@ -80,8 +77,8 @@ def within_scratch(problem: Problem, schedule: Schedule) -> Schedule:
 def scratch_bytes(problem: Problem, schedule: Schedule, *, general: bool = False) -> int:
     """Bytes of scratch memory that a schedule's lowered kernels request.
 
-    At most that where a `general` kernel has this schedule: its tiles are whole, however short the
-    dims are, and begin at lines that are known at launches only.
+    An upper bound where a `general` kernel has this schedule: its tiles are whole, however short
+    the dims are, and begin at lines that are known at launches only.
     """
     stages = "scratch" in schedule.staged
     shares = schedule.scatter or any(schedule.parts[d] > 1 for d in problem.contracted)
