@@ -336,7 +336,7 @@ def _shifted(op: str, lhs: Value, rhs: Value, all_out: Value) -> Value:
 
 
 def _logaddexp(lhs: Value, rhs: Value) -> Value:
-    """The logarithm of exp(a) + exp(b), as max + log1p(exp(-|a - b|)) to avoid overflow."""
+    """The logarithm of exp(a) + exp(b): max + log1p(exp(-|a - b|)), without inf - inf."""
     distance = _calc("fabs", _calc("sub", lhs, rhs))
     tail = _calc("log1p", _calc("exp", _calc("neg", distance)))
     largest = _calc("max", lhs, rhs)

@@ -25,7 +25,7 @@ from mdtensor.lower.problem.scratch_memory import ALIGNMENT, is_aligned, whole_l
 
 
 def kernel_of(frame: Frame, structure: LoopStructure, partials: Partials | None = None) -> LoopNest:
-    """The kernel of a problem, with the loops of a structure.
+    """The kernel of a problem, with the loops of a LoopStructure.
 
     Where groups have `partials`, they leave those of a reduction there; a scan goes on from them.
     """

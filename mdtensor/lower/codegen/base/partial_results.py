@@ -233,7 +233,7 @@ def _power_of_two(least: int) -> int:
 
 
 def _shared_out_unknown(problem: Problem, plain: Schedule) -> Schedule:
-    """`shared_out` for unknown extents: few results share work-items, many divide them."""
+    """`shared_out` for unknown extents: work-items share few results, or divide many."""
     threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
     extents = [extent.constant for extent in problem.extents]
     results = math.prod(extent or _MANY for extent in extents[1:])

@@ -24,7 +24,7 @@ _MORE_OF_SMALL_TILES = 1024  # bytes of local memory; 512 were seen
 # Cycles of a warp alone for each point and step, of half floats; the part of the shorter of
 # products and loads that the longer one does not hide; registers for factors and for addresses.
 _ALONE, _APART, _FACTORS, _ADDRESSES = 35.0 / 32, 0.3, 32, 32
-# The factor on the whole estimate; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
+# The factor on all; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
 
 
