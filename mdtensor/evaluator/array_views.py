@@ -17,7 +17,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """What makes the view of an array that an access with affine indices reads or writes.
+    """The strided view of an array that an affine access reads or writes.
 
     The view has the extent of each dim that the access depends on, and 1 for the others, along
     which it is broadcast. `steps` are, for each dim, the axes of the array along which it moves
@@ -30,12 +30,12 @@ class ArrayView:
 
     @property
     def repeats(self) -> bool:
-        """Whether neighbours of the view are the same elements, as in windows."""
+        """Whether several dims move along one axis, so that elements repeat, as in windows."""
         axes = [axis for step in self.steps for axis, _ in step]
         return len(set(axes)) < len(axes)
 
     def of(self, array: np.ndarray) -> np.ndarray:
-        """The view of an array."""
+        """The strided NumPy view of `array`."""
         strides = array.strides
         along = [sum([strides[axis] * by for axis, by in step]) for step in self.steps]
         if any(self.start):
@@ -44,7 +44,7 @@ class ArrayView:
 
 
 def array_view(access: BufferAccess, dims: Sequence[Dim]) -> ArrayView:
-    """The view that an access of affine indices takes while these dims run."""
+    """The strided view of an affine access over the index space of `dims`."""
     steps: dict[str, list[tuple[int, int]]] = {dim.name: [] for dim in dims}
     affine = [cast("AffineIndex", index) for index in access.index]
     for axis, index in enumerate(affine):
@@ -59,12 +59,12 @@ def array_view(access: BufferAccess, dims: Sequence[Dim]) -> ArrayView:
 
 
 def loaded(view: np.ndarray) -> np.ndarray:
-    """The elements of a view; bytes of booleans become 0 and 1, whatever but 0 they were."""
+    """A view as operands; booleans are normalised, so that every nonzero byte is True."""
     return view.view(np.uint8) != 0 if view.dtype == np.bool_ else view
 
 
 def cut(view: np.ndarray, ranges: Sequence[Range]) -> np.ndarray:
-    """The part of a view on ranges of the dims; it stays whole along those that it repeats."""
+    """The part of a view within ranges of the dims; broadcast axes stay whole."""
     pairs = zip(ranges, view.shape, strict=True)
     return view[(*[slice(*span) if extent > 1 else slice(None) for span, extent in pairs], ...)]
 
@@ -75,7 +75,7 @@ def gathered(
     indices: Mapping[str, np.ndarray],
     values: Any,
 ) -> np.ndarray:
-    """The elements of an access of which some index is computed, by its expression's `values`."""
+    """A NumPy gather for an access with a computed index; `values` evaluates its expression."""
     rank = len(indices)
     places: list[np.ndarray] = []
     for index, extent in zip(access.index, array.shape, strict=True):

@@ -32,19 +32,19 @@ _ended: list[None] = []  # an element once no thread but the main one may begin 
 
 @atexit.register
 def _end() -> None:
-    """Waits for the product of another thread, and lets no other thread begin one."""
+    """At exit, wait for another thread's BLAS call, and keep its lock so that none begins."""
     _ended.append(None)
     _in_blas.acquire(timeout=seconds_left(FOR_KERNELS_S, spare=0.0))
 
 
 def held(dtype: np.dtype) -> np.dtype:
-    """The type that kernels hold values of a type in: float32 for those of two bytes."""
+    """The type in which kernels compute a type: float32 for 16-bit floats, else itself."""
     return np.dtype(np.float32) if kind_of(dtype) == "f" and dtype.itemsize == 2 else dtype
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedMatmul:
-    """A sum of products of two operands: which elements these are, and what becomes of the dims.
+    """A sum of products of two operands as a batched `matmul`, by the roles of its dims.
 
     `sides` are positions in the input view. Along `alone` dims only one side is added up. What
     remains are matrices: `batch` dims of both, `rows` of the left side, `columns` of the right
@@ -84,7 +84,7 @@ class BatchedMatmul:
 
 
 def _overlaps(view: np.ndarray) -> bool:
-    """Whether elements of a view are the same in memory, as those of windows: it is copied."""
+    """Whether elements of a view share memory, as overlapping windows do."""
     reach = 0
     for stride, extent in sorted(zip(map(abs, view.strides), view.shape, strict=True)):
         if extent > 1:
@@ -95,15 +95,15 @@ def _overlaps(view: np.ndarray) -> bool:
 
 
 def _as_it_lies(array: np.ndarray, axes: Axes) -> Axes:
-    """Axes in the order in which they lie in an array's memory, the outermost first.
+    """Axes in the order of an array's memory layout, by descending stride.
 
-    In it the array may be a matrix as it is.
+    In this order, an array may be reshaped to a matrix without a copy.
     """
     return tuple(sorted(axes, key=lambda axis: -abs(array.strides[axis])))
 
 
 def _cost_of_copy(array: np.ndarray, axes: Axes) -> float:
-    """About what an element takes, in nanoseconds, where the innermost loop is along the last axis.
+    """Estimated nanoseconds per element of a copy whose innermost loop is the last of `axes`.
 
     A loop takes some to begin, and elements that lie apart in memory a line each.
     """
@@ -114,7 +114,7 @@ def _cost_of_copy(array: np.ndarray, axes: Axes) -> float:
 
 
 def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.ndarray:
-    """The view as a stack of matrices, copied where it is none; runs of memory stay together."""
+    """The view reshaped to a stack of matrices, copied only where NumPy must copy it."""
     if _cost_of_copy(array, rows) < _cost_of_copy(array, columns):
         return _matrix(array, batch, columns, rows).swapaxes(-1, -2)
     shape = array.shape
@@ -125,9 +125,9 @@ def _matrix(array: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.nda
 
 
 def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
-    """The contraction that an `md_hom` is before its epilogue; None where it is none.
+    """The `matmul` that computes an `md_hom` before its epilogue; None where none does.
 
-    Nor is one without rows and columns: BLAS adds up one term after the other, NumPy pairwise.
+    None without rows and columns, too: BLAS adds up one term after the other, NumPy pairwise.
     """
     factors = _factors(md_hom)
     if factors is None or not all(
@@ -162,7 +162,7 @@ def batched_matmul_of(md_hom: MDHom) -> BatchedMatmul | None:
 
 
 def _innermost(md_hom: MDHom) -> int | None:
-    """The axis along which neighbours of the result are neighbours in memory, if there is one."""
+    """The axis along which the result is contiguous in memory; None if there is none."""
     [access] = md_hom.out_view
     strides = md_hom.outputs[access.buffer].spec.strides
     near = [
@@ -175,7 +175,7 @@ def _innermost(md_hom: MDHom) -> int | None:
 
 
 def _factors(md_hom: MDHom) -> tuple[int, int] | None:
-    """The positions of the two accesses whose product the scalar function is."""
+    """The positions of the two accesses that the scalar function multiplies; None for others."""
     if len(md_hom.scalar.results) != 1:
         return None
     [product] = md_hom.scalar.results
@@ -188,7 +188,7 @@ def _factors(md_hom: MDHom) -> tuple[int, int] | None:
 
 
 def _position(factor: Expr) -> int | None:
-    """The position of the access that a factor is the element of, perhaps converted."""
+    """The input access that a factor reads, through conversions; None for other expressions."""
     while factor.op in ("cast", "tf32"):
         [factor] = factor.args
     return factor.number if factor.op == "param" else None

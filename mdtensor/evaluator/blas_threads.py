@@ -1,8 +1,8 @@
-"""The number of OpenBLAS' threads: one for small products, one fewer beside a compiler at work.
+"""The thread count of OpenBLAS: one for small products, one fewer while a compiler runs.
 
-These threads wait for each other awake. Where one has to share its core, even with a process of the
-lowest priority, a product takes six times as long; with a thread less it takes twice as long on two
-cores, and hardly longer on many. They stay awake behind a product, too: kernels among small
+OpenBLAS' threads busy-wait for each other. Where one has to share its core, even with a process of
+the lowest priority, a product takes six times as long; with a thread less it takes twice as long on
+two cores, and hardly longer on many. They stay awake behind a product, too: kernels among small
 products took twice as long.
 """
 
@@ -27,7 +27,7 @@ SMALL = 1 << 23
 
 @contextmanager
 def threads_for(multiplications: int) -> Generator[None]:
-    """Context manager within which OpenBLAS has the threads for a product of matrices.
+    """A context manager that sets OpenBLAS' thread count for a product of matrices.
 
     For one thread at a time.
     """
@@ -49,7 +49,7 @@ def threads_for(multiplications: int) -> Generator[None]:
 
 @cache
 def _library() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """What reads and sets the threads of the OpenBLAS of NumPy's wheel; None for other builds."""
+    """The getter and setter of the thread count of NumPy's bundled OpenBLAS; None without one."""
     folder = Path(np.__file__).parent.with_name("numpy.libs")
     for path in folder.glob("*openblas*"):
         library = ctypes.CDLL(str(path))

@@ -50,7 +50,7 @@ from mdtensor.translate.views import BufferAccess
 BYTES, ELEMENTS = 1 << 18, 1 << 20
 # Elements of a row of memory that are read together at least, where others can be left for later.
 RUN = 1 << 9
-# What a product of matrices adds up at most, whose accumulators take one term after the other.
+# The most terms that a matrix product accumulates in turn, to bound the rounding error.
 TERMS = 1 << 14
 # Elements of lines that `reduce` combines place after place, and not line after line.
 SHORT = 16
@@ -60,7 +60,7 @@ Values = list[np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class AxisCombination:
-    """How values are combined along neighbouring axes: by ufuncs, one for each, or an operator."""
+    """The combine operator of neighbouring axes, as one ufunc per tuple element if it has them."""
 
     axes: tuple[int, ...]
     operator: Operator
@@ -68,7 +68,7 @@ class AxisCombination:
     stays: bool
 
     def __call__(self, values: Values) -> Values:
-        """The values combined; the axes have extent 1 unless the dims stay."""
+        """Combine values along the axes, which get extent 1 unless the dims stay."""
         if self.ufuncs is None:
             along = reference.scanned if self.stays else reference.combined
             for axis in reversed(self.axes):
@@ -82,7 +82,7 @@ class AxisCombination:
         return [along(ufunc, value, self.axes) for ufunc, value in pairs]
 
     def _is_short(self, shape: Sequence[int]) -> bool:
-        """Whether lines along the innermost axis are so short that `reduce` mostly begins them."""
+        """Whether innermost lines are so short that per-line overhead dominates `reduce`."""
         combined = math.prod([shape[axis] for axis in self.axes])
         is_innermost = len(shape) - 1 in self.axes
         return (
@@ -92,7 +92,7 @@ class AxisCombination:
         )
 
     def seconds(self, shape: Sequence[int]) -> float:
-        """Estimates what it takes on values of a shape."""
+        """Estimated seconds to combine values of a shape."""
         points = math.prod(shape)
         each = sum([seconds_of_node(node) for node in in_order(self.operator.results) if node.args])
         if self.ufuncs is None:
@@ -113,7 +113,7 @@ def _reduced(ufunc: np.ufunc, value: np.ndarray, axes: Sequence[int]) -> np.ndar
 
 
 def _reduced_in_turn(ufunc: np.ufunc, value: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """The same, place after place along the axes, each on all others at once."""
+    """A reduction along axes by whole-array steps: one ufunc call per position on these axes."""
     total = None
     for place in itertools.product(*[range(value.shape[axis]) for axis in axes]):
         at = dict(zip(axes, place, strict=True))
@@ -127,7 +127,7 @@ def _reduced_in_turn(ufunc: np.ufunc, value: np.ndarray, axes: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """An operator on arrays of its own types."""
+    """An operator evaluated on arrays, in the types that kernels compute in."""
 
     operator: Operator
 
@@ -165,7 +165,7 @@ class Evaluation:
         self.seconds = self._estimate()
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Computes the outputs, which follow the inputs."""
+        """Compute the outputs; the arguments are input arrays, then output arrays."""
         count = len(self._md_hom.inputs)
         inputs, outputs = arrays[:count], arrays[count:]
         with np.errstate(all="ignore"):
@@ -177,26 +177,26 @@ class Evaluation:
 
     @property
     def has_window(self) -> bool:
-        """Whether it is a product of matrices, one of them read in windows."""
+        """Whether a matrix product reads one of its operands in overlapping windows."""
         sides = [] if self._matmul is None else [self._reads[n] for n in self._matmul.sides]
         return any(side is not None and side.repeats for side in sides)
 
     def launcher(self) -> Callable[..., None]:
-        """The program itself."""
+        """The launch function: this object itself."""
         return self
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Evaluation:
-        """The program itself, which has no sizes."""
+        """The program with its sizes bound: this object, which has none."""
         return self
 
     def beginner(
         self, *, behind: bool = False
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
-        """The program itself, which returns when all is done."""
+        """The asynchronous launch and its wait: this object, which is synchronous, and None."""
         return self, None
 
     def _of(self, part: Sequence[Range], inputs: Arrays, views: Sequence[Any]) -> Values:
-        """The result tuple on a part; what is too large is halved along a combined dim."""
+        """The result tuple of a part, computed in halves if too large along a combined dim."""
         halved = self._halves(part)
         if halved is None:
             return self._on(part, inputs, views)
@@ -225,7 +225,7 @@ class Evaluation:
         return results
 
     def _finished(self, part: Sequence[Range], inputs: Arrays, results: Values) -> Values:
-        """The results of a part behind the epilogue."""
+        """The results of a part after the epilogue."""
         epilogue = self._md_hom.epilogue
         if epilogue is None:
             return results
@@ -250,7 +250,7 @@ class Evaluation:
         return [span if stays else (0, 1) for span, stays in pairs]
 
     def _indices(self, part: Sequence[Range]) -> Mapping[str, np.ndarray]:
-        """The indices of the dims that functions look at, or of all where accesses compute some."""
+        """Index arrays of a part, by name, for the dims whose index values are used."""
         rank = len(self._dims)
         return {
             dim.name: np.arange(*part[axis]).reshape([1] * axis + [-1] + [1] * (rank - axis - 1))
@@ -259,7 +259,7 @@ class Evaluation:
         }
 
     def _axes_to_halve(self, part: Sequence[Range]) -> list[int]:
-        """The axes along which a part may be halved whose arrays do not fit, the outermost first.
+        """The axes along which a too large part may be halved, the outermost first.
 
         So the innermost one stays long, along which NumPy's loops run, and runs of memory do. Of a
         product they are those along which its window moves, which is else copied for each part:
@@ -281,16 +281,16 @@ class Evaluation:
 
     @cached_property
     def _parts(self) -> list[tuple[Range, ...]]:
-        """The index space in parts whose arrays fit a cache."""
+        """The index space split into parts whose arrays fit a cache."""
         return self._cut(self._whole)
 
     def _cut(self, part: tuple[Range, ...]) -> list[tuple[Range, ...]]:
-        """A part in smaller ones whose arrays fit a cache."""
+        """A part split recursively into parts whose arrays fit a cache."""
         halves = self._kept_halves(part)
         return [each for half in halves for each in self._cut(half)] if halves else [part]
 
     def _kept_halves(self, part: Sequence[Range]) -> list[tuple[Range, ...]]:
-        """The halves of a part that is too large along a concatenated dim, else none.
+        """The halves of a too large part along a concatenated dim; [] where none can be cut.
 
         Those of a product are along the first dim that its window should be cut along, or none.
         """
@@ -299,7 +299,7 @@ class Evaluation:
         return [*_halved(part, kept[0])] if kept else []
 
     def _least_runs(self) -> list[int]:
-        """For each dim, the extent down to which parts are cut along it.
+        """The least extent of a part along each dim.
 
         It is `RUN` for concatenated dims along which the largest input lies element by element,
         where parts can be cut along combined ones instead.
@@ -318,7 +318,7 @@ class Evaluation:
     def _halves(
         self, part: Sequence[Range]
     ) -> tuple[Operator, Sequence[Range], Sequence[Range]] | None:
-        """The halves of a part that is too large, or adds up too much, along a combined dim.
+        """The operator and halves of a too large part, along a combined dim; None if it fits.
 
         It is the outermost combined one: others are combined within it.
         """
@@ -336,7 +336,7 @@ class Evaluation:
         return None
 
     def _estimate(self) -> float:
-        """About what a call takes, in seconds."""
+        """Estimated seconds of a call."""
         dims, points = self._dims, self._md_hom.points
         kept = math.prod([dim.extent for dim in self._kept])
         views = len(self._reads) + len(self._after) + len(self._writes)
@@ -395,7 +395,7 @@ def _valued(elements: Values, indices: Mapping[str, np.ndarray]) -> Callable[[Ex
 
 
 def _combinations(dims: Sequence[Dim]) -> tuple[AxisCombination, ...]:
-    """What combines values, from the innermost dim on; neighbours of one operator at once."""
+    """The combinations of the combined dims, innermost first; dims of one operator merge."""
     found: list[AxisCombination] = []
     along = [
         pair for pair in reversed([*enumerate(dims)]) if not isinstance(pair[1].combine, Concat)
@@ -410,7 +410,7 @@ def _combinations(dims: Sequence[Dim]) -> tuple[AxisCombination, ...]:
 
 
 def ufuncs_of(operator: Operator) -> tuple[np.ufunc, ...] | None:
-    """The ufuncs that an operator applies to the elements of its tuples; None where it is others.
+    """The ufunc of each element of an operator's tuples; None where one is no ufunc.
 
     >>> from mdtensor.translate.combine import named
     >>> ufuncs_of(named("max", ["f4"])), ufuncs_of(named("argmax", ["f4", "i8"]))

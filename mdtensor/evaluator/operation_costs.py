@@ -1,4 +1,4 @@
-"""Cost model of NumPy's functions: seconds that they take for an element, on whole arrays."""
+"""Cost model of NumPy's functions: seconds per element, on whole arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WITHOUT_BLAS = 2e-9
 def seconds_of(
     results: Sequence[Expr], given: Sequence[Sequence[str]], extents: Mapping[str, int]
 ) -> float:
-    """Estimates the seconds of NumPy's functions for an expression, each over the dims it has."""
+    """Estimated seconds to evaluate expressions by NumPy, each node over the dims that it uses."""
     dims: dict[int, frozenset[str]] = {}
     total = 0.0
     for node in in_order(results):
@@ -56,7 +56,7 @@ def seconds_of(
 
 
 def seconds_of_node(node: Expr) -> float:
-    """Estimates the seconds that NumPy's function of an operation takes for an element."""
+    """Estimated seconds per element of an operation's NumPy function."""
     dtype = held(node.dtype)
     is_by_simd = node.op in WITH_SIMD and dtype == np.float32
     if dtype.kind == "f" and node.op not in WITHOUT_AVX512:
@@ -76,5 +76,5 @@ def _has_avx512_loops() -> bool:
 
 
 def seconds_to_convert(dtype: np.dtype) -> float:
-    """Estimates the seconds to convert an element to the type that it is computed in."""
+    """Estimated seconds per element to convert a type to the one that it is computed in."""
     return 0.0 if held(dtype) == dtype else CONVERTED

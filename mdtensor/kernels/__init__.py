@@ -1,1 +1,1 @@
-"""From a LoopNest to the source text of a kernel."""
+"""Rendering of LoopNests to the source text of kernels."""

@@ -30,10 +30,10 @@ def chain_program_of(
     between: Mapping[int, int],
     language: Language,
 ) -> KernelSource:
-    """One program that computes a chain block of rows by block of rows.
+    """A program that computes a chain of problems block of rows by block of rows.
 
-    There are so many rows along each dim. The chain on a block are the `steps`, on a ragged last
-    one the `rest`. Numbers stand for `arrays`; those `between` have so many bytes for each group.
+    `extents` are the rows along each dim. The chain on a block are the `steps`, on a ragged last
+    one the `rest`. `arrays` are numbered; `between` has the bytes per group of intermediate ones.
     Raises LoweringError where a schedule has several groups, or does not fit.
     """
     blocks = RowBlocks(tuple(extents), schedule.lengths)

@@ -1,4 +1,4 @@
-"""The one renderer: LoopNests to the text of a program in a C-like dialect."""
+"""The renderer of C-like dialects: LoopNests to the text of a program."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _FLAG = register_dtype(BOOL)  # of accumulators that say whether there was anyth
 def render(
     nests: Sequence[LoopNest], dialect: Dialect, *, inline: bool = False, streaming: bool = False
 ) -> KernelSource:
-    """The program of the nests; its first lines are the nests' heads, as comments."""
+    """Render LoopNests as a program whose first lines are their heads, as comments."""
     head = "".join(f"// {line}\n" for line in nests[0].head.splitlines())
     renderers = [_Renderer(dialect, streaming) for _ in nests]
     kernels = [renderer.kernel(nest) for renderer, nest in zip(renderers, nests, strict=True)]
@@ -98,7 +98,7 @@ def render(
 
 
 def kernel_text(nest: LoopNest, dialect: Dialect) -> str:
-    """One kernel alone, for people: without what a program has before it."""
+    """Render one kernel for display, without the prelude of its program."""
     return _Renderer(dialect, streaming=False).kernel(nest)
 
 
@@ -161,7 +161,7 @@ class _Renderer(ValueText):
         return f"{signature}\n{{\n{text}\n}}"
 
     def statement(self, statement: Statement) -> list[str]:
-        """The lines of a statement, after the declarations of the values that it uses twice."""
+        """The lines of a statement, after declarations of its common subexpressions."""
         *declared, last = in_primitives(statement, self.named)
         self.named += len(declared)
         return [line for part in (*declared, last) for line in self._primitive(part)]
@@ -353,13 +353,13 @@ class _Renderer(ValueText):
 
 
 def _repeats(loop: Loop, body: Sequence[str]) -> bool:
-    """Whether a loop does nothing but combine the same values again and again."""
+    """Whether a loop's body is invariant: it combines the same values in each iteration."""
     if not all(isinstance(s, Declare | Let | Pointer | Set) for s in loop.body):
         return False
     return not any(re.search(rf"\b{loop.var}\b", line) for line in body)
 
 
 def _stores_what_may_be_absent(loop: Loop) -> bool:
-    """Whether a loop stores what a flag says may be absent; some compilers get that wrong."""
+    """Whether a loop stores and sets flags of presence; some compilers get such loops wrong."""
     flags = any(isinstance(s, Set) and s.ref.dtype == _FLAG for s in loop.body)
     return flags and any(isinstance(s, VectorStore) for s in loop.body)

@@ -1,4 +1,4 @@
-"""CUDA C++, as NVRTC takes it."""
+"""The dialect of CUDA C++, as NVRTC compiles it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions by which warps multiply small matrices, as CUDA: fragments and `mma.sync`."""
+"""CUDA device functions for matrix products of a warp: fragment loads and `mma.sync`."""
 
 from __future__ import annotations
 

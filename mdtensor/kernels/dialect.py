@@ -1,4 +1,4 @@
-"""Dialect: the spelling of one C-like language, as data for the one renderer."""
+"""Dialect: the spelling of one C-like language, as data for the common renderer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShortFloat:
-    """How floats of 16 bits are loaded and stored, each alone or together; functions for that.
+    """The spelling of 16-bit floats' loads and stores, scalar and vector, and helper functions.
 
     Without `load_together`, a language has no vectors that are computed with.
     """
@@ -24,7 +24,7 @@ class ShortFloat:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a language spells what a LoopNest says.
+    """The spelling of LoopNests in one C-like language.
 
     Templates are filled with `str.format`. A field that is empty, 0 or False stands for something
     that the language lacks; the renderer then does without it, or raises LoweringError.
@@ -54,7 +54,7 @@ class Dialect:
     # A barrier of the work-items of a group, for local memory alone and for all.
     barrier: str
     memory_barrier: str
-    # How a warp exchanges values: waiting and storing around it, if needed, and taking another's.
+    # Warp shuffles: barriers and stores around them, if needed, and the exchange itself.
     exchange: Mapping[str, str]
     # The lines by which a group counts itself, and by which it takes its number in the order in
     # which groups begin.
@@ -129,7 +129,7 @@ class Dialect:
     before_loops: tuple[str, ...] = ()
     before_partial_scans: tuple[str, ...] = ()
     before_repetitions: tuple[str, ...] = ()
-    # What follows the name of a variable that is declared without a value.
+    # The suffix of a declaration without a value.
     no_value: str = ""
     # A fence that publishes local memory to copies from there; waits for these copies, and until
     # they have read.
@@ -144,5 +144,5 @@ class Dialect:
     narrow_division: str = ""
 
     def narrowed(self) -> Dialect:
-        """The same, with indices of 32 bits."""
+        """The dialect with 32-bit indices."""
         return replace(self, index=self.narrow_index, division=self.narrow_division)

@@ -1,4 +1,4 @@
-"""Products that are added up by one fused operation, which rounds once."""
+"""Contraction of products and sums to fused multiply-adds, which round once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mdtensor.lower.ir.values import Calc, Value
 
 
 def fused_terms(calc: Calc) -> tuple[Value, Value, Value] | None:
-    """The factors and the addend of a sum or a difference with a product of floats."""
+    """The factors and the addend of a float sum or difference that fuses with a product."""
     if calc.op not in ("add", "sub") or calc.dtype.name not in ("float32", "float64"):
         return None
     first, second = calc.args
@@ -19,7 +19,7 @@ def fused_terms(calc: Calc) -> tuple[Value, Value, Value] | None:
 
 
 def _factors(value: Value, total: Calc) -> tuple[Value, Value] | None:
-    """The factors of a product of the same type and lanes as a total."""
+    """The factors of a product whose type and lanes equal those of `total`; else None."""
     if not isinstance(value, Calc) or value.op != "mul":
         return None
     x, y = value.args

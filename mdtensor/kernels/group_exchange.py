@@ -1,4 +1,4 @@
-"""The lines by which work-items of a warp, and groups of a kernel, tell each other values."""
+"""Lines for exchange between work-items of a warp (shuffles) and between groups (atomics)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdtensor.lower.ir.loop_nest import LoopNest
 
 
 def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
-    """The lines by which groups are numbered in the order in which they begin; none otherwise."""
+    """The lines that number groups in the order in which they start; [] for other kernels."""
     count = nest.groups.constant
     if not nest.in_order:
         return []
@@ -47,7 +47,7 @@ ExchangeStatement: TypeAlias = (
 
 
 def exchange_lines(statement: ExchangeStatement, dialect: Dialect) -> list[str]:
-    """The lines of a statement."""
+    """The lines of a statement that exchanges values."""
     match statement:
         case BeginCluster():
             return _of_cluster("begin", dialect)
@@ -74,7 +74,7 @@ def exchange_lines(statement: ExchangeStatement, dialect: Dialect) -> list[str]:
 
 
 def cluster_attribute(nest: LoopNest, dialect: Dialect) -> str:
-    """The attribute of a kernel whose groups form clusters; "" for other kernels."""
+    """The cluster attribute of a kernel; "" without thread-block clusters."""
     if nest.cluster == 1:
         return ""
     return _of_cluster("attribute", dialect, count=str(nest.cluster))[0]
@@ -123,7 +123,7 @@ def _post(post: Post, dialect: Dialect) -> list[str]:
 
 
 def _await(wait: Await, dialect: Dialect) -> list[str]:
-    """All words of a tuple must be of one launch and one state."""
+    """Lines that spin until all words of a tuple have this launch's epoch and one state."""
     (word, place), index = dialect.words, dialect.index
     halves = [max(1, ref.dtype.itemsize // 4) for ref in wait.refs]
     seen = [f"{wait.state}_{n}" for n in range(sum(halves))]

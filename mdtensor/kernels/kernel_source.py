@@ -1,4 +1,4 @@
-"""KernelSource: the text of a program and what a backend must know to launch it."""
+"""KernelSource: the text of a program and the facts that a backend needs to launch it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mdtensor.lower.ir.tma_statements import TensorMap
 
 # Bytes of which buffers' addresses are multiples where programs count on it.
 ALIGNMENT = 16
-# What backends, which know no lowering, call the expressions of a launch, and its tensor maps.
+# Names for backends, which do not import the lowering, of launch expressions and tensor maps.
 LaunchIndex = Index
 LaunchMap = TensorMap
 
 
 @dataclass(frozen=True, slots=True)
 class KernelEntry:
-    """One kernel of a program: its name, work-items per group, and what it is launched with.
+    """One kernel of a program: its name, work-items per group, and launch parameters.
 
     `groups`, the bytes of `scratch` memory and the number of `counters` are expressions over the
     program's sizes. `pool` is the number of bytes of local memory that a group is given at launch,
@@ -33,7 +33,7 @@ class KernelEntry:
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """A program: kernels that run one after the other and take the same arguments.
+    """A program: kernels that run one after the other with the same arguments.
 
     The arguments are the buffers in order, scratch memory, counters (uint32) where the program has
     any, and then the `sizes`, where there are any: an array of int64, or one integer each if
@@ -61,10 +61,10 @@ class KernelSource:
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
-        """The arguments that a caller gives: inputs, then outputs."""
+        """The buffers that a caller passes: inputs, then outputs."""
         return tuple(a for a in self.arguments if a.role in ("input", "output"))
 
 
 def numbered(text: str) -> str:
-    """The text with a number before each line, as compilers count them."""
+    """The text with line numbers, counted as compilers count them."""
     return "\n".join(f"{n:4d} | {line}" for n, line in enumerate(text.splitlines(), start=1))

@@ -1,4 +1,4 @@
-"""The languages in which programs are written."""
+"""The target languages of the renderers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where arrays in local memory lie in the pool of a launch, if a kernel cannot declare them."""
+"""Layout of local memory that is passed at launch, where a kernel cannot declare it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LINE = 1024  # bytes at whose multiples arrays begin in a pool, as panels of bu
 
 
 def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
-    """Where arrays in local memory lie in the pool of a launch, and its size; 0 if declared."""
+    """Byte offsets of local arrays in the launch's pool, and its size; {} and 0 if declared."""
     offsets: dict[str, int] = {}
     size = 0
     for array in nest.body:
@@ -24,6 +24,6 @@ def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
 
 
 def entry_of(nest: LoopNest, dialect: Dialect) -> KernelEntry:
-    """A kernel of a program, and what it is launched with."""
+    """The entry of a kernel: its name and launch parameters."""
     pool = pooled(nest, dialect)[1]
     return KernelEntry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)

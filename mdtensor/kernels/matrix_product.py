@@ -1,4 +1,4 @@
-"""Products of small matrices: by a warp's tensor cores, or, where a language has none, by loops."""
+"""Matrix products of a warp: on tensor cores, or by loops in languages without them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POINTED = {"float32": "float", "float64": "double"}
 
 
 def matrix_product_lines(product: MatrixProduct, dialect: Dialect) -> list[str]:
-    """The statements of a product."""
+    """The lines of a warp's matrix product."""
     lines = _by_warps(product) if dialect.matrix_functions else _by_loops(product, dialect)
     return ["{", *("  " + line for line in lines), "}"]
 
@@ -54,7 +54,7 @@ def _by_warps(product: MatrixProduct) -> list[str]:
 
 
 def _place(name: str, operand: MatrixOperand, apart: str, along: str) -> str:
-    """Declares where the row lies whose address this work-item gives, in the first two groups."""
+    """Declare the address that this work-item supplies for loading the first two groups."""
     between = operand.offsets[1] - operand.offsets[0] if len(operand.offsets) > 1 else 0
     if _is_single(operand):  # the work-item's own element of the first of these
         own = f"((int)lane >> 2) * {operand.across} + ((int)lane & 3) * {operand.along}"
@@ -70,12 +70,12 @@ def _place(name: str, operand: MatrixOperand, apart: str, along: str) -> str:
 
 
 def _is_single(operand: MatrixOperand) -> bool:
-    """Whether elements are loaded one by one: floats that lie across the reduction, and float64."""
+    """Whether elements are loaded one by one: float64, or float32 strided along the reduction."""
     return operand.memory == F64 or (operand.memory == F32 and operand.along != 1)
 
 
 def _pieces(product: MatrixProduct) -> int:
-    """Registers that a work-item's fragment of a group has: an element of float64, else 4 bytes."""
+    """Registers of a group's fragment per work-item: one element of float64, or 4 bytes, each."""
     size = 8 if product.rows.memory == F64 else 4
     return product.depth * product.rows.memory.itemsize // (QUAD * size)
 
@@ -89,7 +89,7 @@ def _load(
     *,
     rows: bool,
 ) -> list[str]:
-    """Loads the fragments of two groups, or of one; those of `rows` lie group by group."""
+    """Load the fragments of one or two groups; those of `rows` are ordered group by group."""
     offset = operand.offsets[group] - operand.offsets[0]
     held, pieces = f"{name}{group}", _pieces(product)
     declared = f"{_HELD.get(operand.memory.name, 'unsigned')} {held}[{pieces * groups}];"
@@ -112,7 +112,7 @@ def _load(
 
 
 def _by_loops(product: MatrixProduct, dialect: Dialect) -> list[str]:
-    """What the warp does, for the one work-item."""
+    """The product of a warp as loops of a single work-item."""
     rows, columns = product.rows, product.columns
     body: list[str] = []
     for m, offset in enumerate(rows.offsets):

@@ -1,4 +1,4 @@
-"""OpenCL C."""
+"""The dialect of OpenCL C."""
 
 from __future__ import annotations
 

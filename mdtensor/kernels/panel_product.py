@@ -1,4 +1,4 @@
-"""Bulk copies to panels of local memory, the signals that tell of them, and products of panels."""
+"""TMA copies to panels of shared memory, their mbarriers, and wgmma products of panels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEP = 32  # bytes of the reduction
 
 
 def panel_lines(statement: BulkStatement, dialect: Dialect) -> list[str]:
-    """The lines of a statement; LoweringError in languages without bulk copies."""
+    """The lines of a TMA or wgmma statement; LoweringError in languages without bulk copies."""
     if not dialect.panel_functions:
         raise LoweringError(f"{dialect.name} has no bulk copies")
     match statement:
@@ -98,7 +98,7 @@ def _product(product: PanelProduct) -> list[str]:
 
 
 def _held_product(product: PanelProduct) -> list[str]:
-    """Rows are loaded while those of the steps before are multiplied."""
+    """A product whose rows are loaded to registers while previous steps are multiplied."""
     refs = [ref for pairs in _in_pairs(product) for ref in pairs]
     count, rows, together = len(refs), product.rows, product.held
     held = ", ".join(f"%{count + n}" for n in range(4))
@@ -129,7 +129,7 @@ def _held_product(product: PanelProduct) -> list[str]:
 
 
 def _instruction(product: PanelProduct) -> str:
-    """The instruction and its accumulators, which are its first operands."""
+    """The wgmma instruction with its accumulators, its first operands."""
     columns = 8 * len(product.accumulators[0])
     places = ", ".join(f"%{n}" for n in range(4 * len(product.accumulators[0])))
     kind, depth = _TYPES[product.rows.memory.name], _STEP // product.rows.memory.itemsize
@@ -138,7 +138,7 @@ def _instruction(product: PanelProduct) -> str:
 
 
 def _in_pairs(product: PanelProduct) -> list[tuple[Ref, Ref]]:
-    """The accumulators in the order of the instruction: by groups of columns, then of rows."""
+    """The accumulators in the instruction's order: by groups of columns, then of rows."""
     low, high = product.accumulators
     return [pair for pairs in zip(low, high, strict=True) for pair in pairs]
 
@@ -153,5 +153,5 @@ def _panels(operand: PanelOperand) -> str:
 
 
 def _advance(operand: PanelOperand) -> int:
-    """Units of 16 bytes from one step to the next."""
+    """The distance between steps of an operand, in units of 16 bytes."""
     return operand.step * operand.memory.itemsize // 16

@@ -1,7 +1,7 @@
-"""Operations that C has no word for, written with those that it has; values used twice get names.
+"""Expansion of operations that C lacks into primitive ones, with shared subexpressions named.
 
-What the operations mean is told in `translate/operations.py`; everything here holds for scalars
-and for vectors of any type. `quot` and `rem` are C's `/` and `%` on integers.
+The operations are defined in `translate/operations.py`; everything here holds for scalars and for
+vectors of any type. `quot` and `rem` are C's `/` and `%` on integers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOGIC = frozenset(("and", "or", "xor", "not"))
 
 
 def in_primitives(statement: Statement, first: int) -> list[Statement]:
-    """The statement with primitive operations only, after the declarations that it needs.
+    """Declarations of shared values, then the statement, in primitive operations only.
 
     They are named `c` and numbers from `first` on.
     """
@@ -48,9 +48,9 @@ def in_primitives(statement: Statement, first: int) -> list[Statement]:
 
 
 def _is_short(value: Value, seen: set[str], levels: int) -> bool:
-    """Whether a value is primitive, and none of its operations occurs in it twice.
+    """Whether a value is primitive, shallow, and free of repeated operations.
 
-    Nothing of it needs a name then. Most statements are such: products that are added up.
+    Such a value needs no names, as in most statements: products that are added up.
     """
     if isinstance(value, Slice | Shift):
         return _is_short(value.value, seen, levels - 1)
@@ -63,7 +63,7 @@ def _is_short(value: Value, seen: set[str], levels: int) -> bool:
 
 
 def is_condition(value: Value) -> bool:
-    """Whether a byte is the outcome of comparisons, so that a mask can stand for it."""
+    """Whether a byte value is made of comparisons only, so that a mask can represent it."""
     if not isinstance(value, Calc) or value.dtype != U8:
         return False
     if value.op in COMPARISONS:
@@ -73,7 +73,7 @@ def is_condition(value: Value) -> bool:
 
 @dataclass(slots=True)
 class _Sharing:
-    """Makes one node of equal values, and names those that are used more than once."""
+    """Common subexpression elimination: hash-consed nodes, and names for those used repeatedly."""
 
     first: int
     nodes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
@@ -98,7 +98,7 @@ class _Sharing:
         return declared, names[id(root)]
 
     def _one(self, value: Value) -> Value:
-        """The node that stands for all values equal to this one, in primitives."""
+        """The hash-consed node of a value, in primitives."""
         if id(value) in self.known:
             return self.known[id(value)]
         result = value
@@ -127,7 +127,7 @@ class _Sharing:
             self.compared[id(node)] = self._comparisons(node)
 
     def _comparisons(self, value: Value) -> int:
-        """The number of comparisons in a condition without a name; 0 for other values."""
+        """The number of comparisons of an unnamed condition; 0 for other values."""
         if not isinstance(value, Calc) or value.dtype != U8:
             return 0
         if value.op in COMPARISONS:
@@ -136,7 +136,7 @@ class _Sharing:
         return min(sum(counts), MASKS + 1) if value.op in _LOGIC and all(counts) else 0
 
     def _named(self, value: Value, declared: list[Statement], names: dict[int, Value]) -> Value:
-        """The value with names for its parts, or the name that it gets itself."""
+        """The value with names for its parts, or a new name for the value."""
         result = value
         if isinstance(value, Calc):
             result = replace(value, args=tuple([names[id(arg)] for arg in value.args]))
@@ -159,7 +159,7 @@ def _parts(value: Value) -> Sequence[Value]:
 
 
 def _as_wide(value: Value, original: Calc) -> Value:
-    """The value with as many lanes as the one for which it stands."""
+    """The value with the lanes of the operation that it replaces."""
     if value.lanes == original.lanes or not isinstance(value, Calc):
         return value
     return replace(value, lanes=original.lanes)
@@ -198,7 +198,7 @@ def _rule(calc: Calc) -> Callable[..., Value] | None:
 
 
 def _extremum(better: str, lhs: Value, rhs: Value) -> Value:
-    """NaN on the left loses no comparison, one on the right is chosen: NaN wins."""
+    """A minimum or maximum in which NaN wins, by comparisons and selections."""
     if isinstance(lhs, Literal):
         lhs, rhs = rhs, lhs
     chosen = _either(_calc(better, rhs, lhs), rhs, lhs)
@@ -233,14 +233,14 @@ def _is_finite(x: Value) -> Value:
 
 
 def _mod_float(lhs: Value, rhs: Value) -> Value:
-    """As NumPy does it: the rest has the divisor's sign, also where it is zero."""
+    """NumPy's float remainder: it has the divisor's sign, also where it is zero."""
     rest = _calc("fmod", lhs, rhs)
     away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, rhs))
     return _either(away, _calc("add", rest, rhs), _calc("copysign", rest, rhs))
 
 
 def _floordiv_float(lhs: Value, rhs: Value) -> Value:
-    """As NumPy does it: the exact rest first, then a quotient that is whole but for rounding.
+    """NumPy's float floor division: by the exact remainder, then a rounded quotient.
 
     A quotient of zero has the sign that division gives.
     """
@@ -257,7 +257,7 @@ def _floordiv_float(lhs: Value, rhs: Value) -> Value:
 
 
 def _safe_divisor(rhs: Value) -> Value:
-    """A divisor that no processor traps on: 1 in the place of 0 and -1."""
+    """A divisor that cannot trap: 1 in place of 0 and, if signed, of -1."""
     if isinstance(rhs, Literal) and rhs.value not in (0, -1):
         return rhs
     unsafe = _calc("eq", rhs, _number(0, rhs))
@@ -295,7 +295,7 @@ def _floordiv_int(lhs: Value, rhs: Value) -> Value:
 
 
 def _power_int(base: Value, exponent: Value) -> Value:
-    """Squares of the base, multiplied where the exponent, which is not negative, has a bit."""
+    """An integer power by repeated squaring; the exponent is not negative."""
     known = int(exponent.value) if isinstance(exponent, Literal) else None
     bits = 8 * base.dtype.itemsize - (base.dtype.kind == "i")
     if isinstance(exponent, Calc) and exponent.op == "cast" and exponent.args[0].dtype.kind == "u":
@@ -336,7 +336,7 @@ def _shifted(op: str, lhs: Value, rhs: Value, all_out: Value) -> Value:
 
 
 def _logaddexp(lhs: Value, rhs: Value) -> Value:
-    """The larger one + log1p(exp(-|difference|)), without a difference of infinities."""
+    """The logarithm of exp(a) + exp(b): max + log1p(exp(-|a - b|)), without inf - inf."""
     distance = _calc("fabs", _calc("sub", lhs, rhs))
     tail = _calc("log1p", _calc("exp", _calc("neg", distance)))
     largest = _calc("max", lhs, rhs)

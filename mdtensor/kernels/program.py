@@ -28,7 +28,7 @@ def program_of(
     *,
     only_aligned: bool = False,
 ) -> KernelSource:
-    """The program of a problem by a schedule, with `head` as comments at its beginning.
+    """The program of a problem under a schedule, with `head` as comments at its beginning.
 
     Where wide accesses need buffers that begin at multiples of 16 bytes, it has a second program
     for others, unless the caller has `only_aligned` ones. Raises LoweringError where the schedule
@@ -72,10 +72,10 @@ def joined_program_of(
     language: Language,
     heads: Sequence[str],
 ) -> KernelSource:
-    """One program that computes problems in their order, each by its schedule.
+    """One program that computes problems in order, each by its own schedule.
 
-    Numbers stand for the arrays of each problem; those `between` have so many bytes. Raises
-    LoweringError where a schedule is not one of the calling thread alone, or does not fit.
+    Arrays are numbered; `between` has the bytes of intermediate ones. Raises LoweringError where a
+    schedule is not one of the calling thread alone, or does not fit.
     """
     parts: list[Wired] = []
     for (problem, schedule, arrays), head in zip(steps, heads, strict=True):
@@ -93,7 +93,7 @@ def joined_program_of(
 def _narrowed(
     language: Language, problem: Problem, schedule: Schedule, nests: Sequence[LoopNest]
 ) -> Language:
-    """The language with indices of 32 bits, where it has such, and all indices fit."""
+    """The language with 32-bit indices if it has them and all indices fit; else itself."""
     may_be_narrow = language.narrow_index and not schedule.long_indices
     narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
     return language.narrowed() if narrow else language

@@ -1,4 +1,4 @@
-"""The text of values and indices in a C-like dialect."""
+"""Rendering of values and indices in a C-like dialect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WRAPPING = ("add", "sub", "mul", "shl")
 
 
 class ValueText:
-    """Writes values; what they need of the program is noted for its head."""
+    """The renderer of values; it records which helper functions the program needs."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -50,7 +50,7 @@ class ValueText:
         self.known_types: dict[np.dtype, str] = {}
 
     def _short(self, memory: np.dtype) -> ShortFloat | None:
-        """How floats of 16 bits are loaded and stored; None for other types."""
+        """The spelling of a 16-bit float type's loads and stores; None for other types."""
         if not is_short_float(memory):
             return None
         self.short_floats.add(memory.name)
@@ -61,7 +61,7 @@ class ValueText:
         return f"{buffer} + {index!r}" if index.terms else buffer
 
     def index(self, value: Index | IndexCalc) -> str:
-        """The text of an index."""
+        """The text of an index expression."""
         if isinstance(value, Index):
             return repr(value)
         lhs, rhs = repr(value.lhs), repr(value.rhs)
@@ -90,7 +90,7 @@ class ValueText:
         return f"{self.dialect.wide_types[dtype.name]}{lanes}"
 
     def _vector(self, dtype: np.dtype, lanes: int) -> str:
-        """The type of what is computed with."""
+        """The type of a vector in registers; LoweringError if the dialect has none."""
         if lanes > 1 and not self.dialect.vectors:
             raise LoweringError(f"{self.dialect.name} has no vectors of {lanes} lanes")
         return self.type(dtype, lanes)
@@ -149,7 +149,7 @@ class ValueText:
         return f"({self.dialect.types[dtype.name]})({text})"
 
     def _true_as_one(self, memory: np.dtype, text: str, lanes: int) -> str:
-        """What was loaded, booleans as 0 and 1: NumPy takes every byte but 0 for true."""
+        """Loaded text with booleans normalised to 0 and 1: in NumPy every nonzero byte is True."""
         if memory != BOOL:
             return text
         kind = self._vector(U8, lanes)
@@ -182,7 +182,7 @@ class ValueText:
         return f"({self.type(load.dtype, load.lanes)})({', '.join(parts)})"
 
     def _backwards(self, load: Load) -> str:
-        """Neighbours from the last to the first."""
+        """A contiguous vector load with reversed lanes."""
         lanes = min(load.lanes, len(LANES))
         parts = [
             f"{self._vector_load(load, load.index - (first + lanes - 1), lanes)}"
@@ -264,14 +264,14 @@ class ValueText:
         return f"{function}({', '.join(args)})"
 
     def _narrowed(self, calc: Calc, text: str) -> str:
-        """C computes with small integers as int; bits of them stay what they are."""
+        """The text, cast back to a small integer type that C promoted to int."""
         small = calc.lanes == 1 and calc.dtype.kind in "iu" and calc.dtype.itemsize < 4
         if not small or calc.op in _BITS:
             return text
         return f"({self.type(calc.dtype, 1)}){text}"
 
     def _byte(self, calc: Calc, kind: str) -> str:
-        """A condition as a byte, 0 or 1."""
+        """A condition as a byte, 0 or 1, per lane."""
         if calc.lanes == 1:
             return f"({kind}){self.truth(calc)}"
         mask = self._mask(calc, calc.lanes, _mask_size(calc))
@@ -282,7 +282,7 @@ class ValueText:
         return f"({self.type(calc.dtype, calc.lanes)})({zero})"
 
     def _wrapped(self, calc: Calc, symbol: str, args: Sequence[str]) -> str:
-        """Integer arithmetic modulo the width: signed numbers are computed as unsigned ones."""
+        """Wrapping integer arithmetic: signed operands are computed as unsigned ones."""
         dtype, lanes = calc.dtype, calc.lanes
         if dtype.kind == "f":
             return f"({args[0]} {symbol} {args[1]})"
@@ -311,7 +311,7 @@ class ValueText:
         return f"select({otherwise}, {then}, {mask})"
 
     def truth(self, value: Value) -> str:
-        """A condition in C's sense."""
+        """The text of a condition, as C's `if` takes it."""
         if not (isinstance(value, Calc) and is_condition(value)):
             return self._text(value)
         if value.op in COMPARISONS:
@@ -323,7 +323,7 @@ class ValueText:
         return f"({lhs} {_BITS[value.op]} {rhs})"
 
     def _mask(self, value: Value, lanes: int, size: int) -> str:
-        """A condition as a vector of integers of `size` bytes, all bits set where it holds."""
+        """A condition as a vector mask of `size`-byte integers, all bits set where it holds."""
         kind = self.type(np.dtype(f"i{size}"), lanes)
         if not (isinstance(value, Calc) and is_condition(value)):
             return f"(convert_{kind}({self.value(value, lanes)}) != ({kind})(0))"
@@ -340,7 +340,7 @@ class ValueText:
 
 
 def _mask_size(condition: Value) -> int:
-    """Bytes per lane of the smallest mask that a condition's comparisons give."""
+    """The least size in bytes per lane of the masks that a condition's comparisons give."""
     assert isinstance(condition, Calc)
     if condition.op in COMPARISONS:
         return condition.args[0].dtype.itemsize

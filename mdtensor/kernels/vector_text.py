@@ -1,4 +1,4 @@
-"""Texts that take vectors apart and put them together, in languages that have such."""
+"""The spelling of vector slices and concatenations, in dialects with vectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LANES = "0123456789abcdef"
 
 
 def lanes_text(text: str, count: int, start: int, lanes: int, dialect: Dialect) -> str:
-    """`lanes` of the elements of a vector that has `count`."""
+    """The text of `lanes` lanes, from `start` on, of a vector of `count` lanes."""
     half = count // 2
     if lanes == half and start in (0, half) and lanes > 1:
         return f"{text}.{'hi' if start else 'lo'}"
@@ -21,7 +21,7 @@ def lanes_text(text: str, count: int, start: int, lanes: int, dialect: Dialect) 
 
 
 def shifted_parts(text: str, lanes: int, by: int) -> list[str]:
-    """The first lanes of a vector, all but `by` of them, as powers of two."""
+    """The first `lanes - by` lanes of a vector, as slices of power-of-two length."""
     parts: list[str] = []
     start = 0
     while start < lanes - by:

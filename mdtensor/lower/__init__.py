@@ -1,1 +1,1 @@
-"""From an MDHom, a Schedule and a Target to a LoopNest: one path for every computation."""
+"""The lowering: from an MDHom, a Schedule and a Target to LoopNests."""

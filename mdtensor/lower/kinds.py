@@ -1,4 +1,4 @@
-"""The kinds of schedules of every device, by the machine model that a schedule is for."""
+"""The registry of kinds of schedules of every device, by machine model."""
 
 from __future__ import annotations
 

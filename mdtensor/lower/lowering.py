@@ -1,4 +1,4 @@
-"""(Problem, Schedule) -> LoopNests: the one way from a computation to kernels.
+"""(Problem, Schedule) -> LoopNests: the lowering of a computation to kernels.
 
 The kind of the schedule has the emitter, and rules beside those that all schedules keep.
 """
@@ -23,7 +23,7 @@ from mdtensor.lower.schedule.tiling import tilings_of
 def lowered(
     problem: Problem, schedule: Schedule, head: str = "", *, aligned: bool = False
 ) -> LoopNests:
-    """The kernels of a problem, to be run one after the other with the same arguments.
+    """The kernels of a problem, to be run in order with the same arguments.
 
     Those for `aligned` buffers, which begin at multiples of 16 bytes, may access several elements
     at once. `head` is a comment at the beginning of each. Raises LoweringError where the schedule
@@ -49,7 +49,7 @@ NEST_PASSES = (Pass("interleave vectors", _interleaved),)
 
 
 def _frame(problem: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
-    """Checks a schedule; returns the tiled problem with the layouts of its staged inputs."""
+    """Check a schedule; return the tiled problem with the layouts of its staged inputs."""
     validate(problem, schedule)
     rules = dict.fromkeys(rule for kind in kinds_for(schedule.asm) for rule in kind.rules)
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Passes: named steps from value to value, which may be watched while the lowering runs them.
+"""Passes: named rewriting steps, and a watcher of their values.
 
 `kernels.passes` lists all of them in the order in which they run.
 """
@@ -21,7 +21,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[Before, Given, After]):
-    """A named step of the lowering: from a value, and facts beside it, to the next value.
+    """A named step of the lowering: from a value, and extra arguments, to the next value.
 
     One that changes nothing returns the value itself, or an equal one.
     """
@@ -30,7 +30,7 @@ class Pass(Generic[Before, Given, After]):
     does: Callable[Concatenate[Before, Given], After]
 
     def __call__(self, value: Before, *args: Given.args, **options: Given.kwargs) -> After:
-        """Runs the pass, and tells the watcher of this context, if there is one."""
+        """Run the pass, and report it to the context's watcher, if there is one."""
         after = self.does(value, *args, **options)
         if (watcher := _watcher.get()) is not None:
             watcher(self, value, after)
@@ -43,7 +43,7 @@ def run(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Before:
-    """The value after all passes, one after the other."""
+    """The value after all passes, in order."""
     for each in passes:
         value = each(value, *args, **options)
     return value
@@ -56,5 +56,5 @@ def watched(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function and tells `watcher` of the passes that it runs: each with its values."""
+    """Call a function, and report every pass that it runs to `watcher`, with its values."""
     return scoped([(_watcher, watcher)], function, *args, **options)

@@ -1,1 +1,1 @@
-"""LLVM IR: the second renderer of LoopNests, beside the one of C-like languages."""
+"""The LLVM IR renderer of LoopNests."""

@@ -1,4 +1,4 @@
-"""Numbers of one type as numbers of another, in LLVM IR."""
+"""Conversions between number types in LLVM IR."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIGHEST = 0xFF << 23  # the exponent of infinities and NaN of float32
 def converted(
     builder: FunctionBuilder, operand: str, given: np.dtype, wanted: np.dtype, lanes: int
 ) -> str:
-    """An operand in another type; floats as integers towards zero, integers modulo the range."""
+    """An operand converted to another type; floats truncate to integers, integers wrap around."""
     source, target = type_of(given, lanes), type_of(wanted, lanes)
     kinds = kind_of(given) == "f", kind_of(wanted) == "f"
     if given == wanted or (source == target and kinds == (False, False)):
@@ -49,7 +49,7 @@ def converted(
 
 
 def _widened(builder: FunctionBuilder, operand: str, lanes: int) -> str:
-    """A bfloat16 as the float32 of which it is the upper half."""
+    """A bfloat16 widened to float32, of which it is the upper half."""
     short, word = type_of(I16, lanes), type_of(I32, lanes)
     bits = builder.emit(f"zext {short} {operand} to {word}")
     bits = builder.emit(f"shl {word} {bits}, {_all(16, lanes)}")
@@ -57,7 +57,7 @@ def _widened(builder: FunctionBuilder, operand: str, lanes: int) -> str:
 
 
 def _narrowed(builder: FunctionBuilder, operand: str, lanes: int) -> str:
-    """A float32 as the nearest bfloat16, of two such the even one; a NaN as a quiet NaN."""
+    """A float32 rounded to bfloat16, to nearest even; a NaN becomes a quiet NaN."""
     single, word, short = (type_of(each, lanes) for each in (F32, I32, I16))
     bits = builder.emit(f"bitcast {single} {operand} to {word}")
     upper = builder.emit(f"lshr {word} {bits}, {_all(16, lanes)}")
@@ -72,7 +72,7 @@ def _narrowed(builder: FunctionBuilder, operand: str, lanes: int) -> str:
 
 
 def _half_as_single(builder: FunctionBuilder, operand: str, lanes: int) -> str:
-    """A float16 as float32 by integers, where LLVM would call a library that may be missing.
+    """A float16 widened to float32 by integer operations, without LLVM's library call.
 
     Exponent and fraction in the places of a float32's are a number that is 2 ** 112 times too
     small; infinities and NaN have the highest exponent of either type.
@@ -95,7 +95,7 @@ def _half_as_single(builder: FunctionBuilder, operand: str, lanes: int) -> str:
 
 
 def _single_as_half(builder: FunctionBuilder, operand: str, lanes: int) -> str:
-    """A float32 as the nearest float16, of two such the even one, by integers; a NaN as one."""
+    """A float32 rounded to float16, to nearest even, by integer operations; NaN stays NaN."""
     short, word, single = (type_of(each, lanes) for each in (I16, I32, F32))
     number = builder.emit(f"bitcast {single} {operand} to {word}")
     sign = builder.emit(f"lshr {word} {number}, {_all(16, lanes)}")
@@ -124,20 +124,20 @@ def _single_as_half(builder: FunctionBuilder, operand: str, lanes: int) -> str:
 
 
 def _either(builder: FunctionBuilder, mask: str, then: str, otherwise: str, lanes: int) -> str:
-    """One of two integers of 32 bits in each lane."""
+    """A `select` between two 32-bit integers in each lane."""
     word, condition = type_of(I32, lanes), "i1" if lanes == 1 else f"<{lanes} x i1>"
     return builder.emit(f"select {condition} {mask}, {word} {then}, {word} {otherwise}")
 
 
 def _all(number: int | float, lanes: int) -> str:
-    """An integer of 32 bits, or a float32, in all lanes."""
+    """A 32-bit integer or float32 constant, splat to all lanes."""
     dtype = F32 if isinstance(number, float) else I32
     scalar = constant(number, dtype)
     return scalar if lanes == 1 else vector(type_of(dtype), [scalar] * lanes)
 
 
 def _rounded_to_odd(builder: FunctionBuilder, operand: str, lanes: int) -> str:
-    """A float64 as one of the two next float32, by which rounding to 16 bits is done once.
+    """A float64 rounded to odd as float32, so that rounding on to 16 bits happens once.
 
     Where it lies between two, that is the one with an odd last bit. Processors have no conversion
     from float64 to 16 bits, and libraries of compilers that do are not everywhere.
@@ -161,7 +161,7 @@ def _rounded_to_odd(builder: FunctionBuilder, operand: str, lanes: int) -> str:
 def _whole(
     builder: FunctionBuilder, operand: str, given: np.dtype, wanted: np.dtype, lanes: int
 ) -> str:
-    """A float as an integer, as C compilers do it on x86 where a small type cannot hold it."""
+    """A float converted to an integer; out-of-range values wrap as x86 C compilers make them."""
     source, target = type_of(given, lanes), type_of(wanted, lanes)
     if wanted == np.uint64:
         whole = builder.emit(f"fptoui {source} {operand} to {target}")

@@ -1,4 +1,4 @@
-"""Coefficients of elementary functions, and where their polynomials hold, by types of floats."""
+"""Polynomial coefficients of elementary functions, and their ranges, by float type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.lower.ir.register_types import F32, F64, I32, I64
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A type of floats: its integers, bits of fraction, exponent bias, and coefficients.
+    """A float type: its integer type, fraction bits, exponent bias, and coefficients.
 
     `magic` rounds what is added to it to integers. `high` and `low` sum to ln 2; multiples of
     `high` are exact. Beyond `least` and `most` exp is 0 and infinite. Coefficients begin with that

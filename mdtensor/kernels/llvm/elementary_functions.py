@@ -1,4 +1,4 @@
-"""Elementary functions of all lanes of a vector at once, as polynomials in LLVM IR.
+"""Vectorised elementary functions, as polynomials in LLVM IR.
 
 Arguments are reduced to a short interval. Of float32 and float64, all err by less than 1.5 units in
 the last place (ulp) against the exact value, log by less than 1; where results are below the normal
@@ -24,7 +24,7 @@ _FLAT = 0.625
 
 
 def _parts_of_exponent(on: Lanes, x: str, least: float) -> tuple[str, str, str]:
-    """Range reduction of exp: the nearest multiple of ln 2, also plus magic, and the remainder."""
+    """Range reduction of exp: n = round(x / ln 2), also plus `magic`, and the remainder."""
     facts = on.format
     magic, most, lowest = (on.number(n) for n in (facts.magic, facts.most, least))
     x = on.chosen("ogt", x, most, most, x)
@@ -36,16 +36,16 @@ def _parts_of_exponent(on: Lanes, x: str, least: float) -> tuple[str, str, str]:
 
 
 def exponential(on: Lanes, x: str) -> str:
-    """exp: 2 to the power of an integer, times exp of what is left, at most half of ln 2."""
+    """exp: 2^n times exp of the reduced argument, which is at most ln 2 / 2 in size."""
     facts = on.format
     count, shifted, r = _parts_of_exponent(on, x, facts.least)
     return on.scaled(on.polynomial((*facts.exp, 1.0, 1.0), r), count, shifted)
 
 
 def exponential_less_one(on: Lanes, x: str) -> str:
-    """expm1: twice the sum of 2^(n-1) times that of what is left, and 2^(n-1) - 1/2.
+    """expm1: 2 (2^(n-1) expm1(r) + (2^(n-1) - 1/2)), for the reduced argument r.
 
-    Where n is 1, these have different signs and are added up before anything is rounded.
+    For n = 1, r and 1/2 may have opposite signs, and are added before anything is rounded.
     """
     facts = on.format
     # Below, the result is -1.
@@ -91,7 +91,7 @@ def _parts_of_number(on: Lanes, x: str) -> tuple[str, str, str, str]:
 
 
 def _where_defined(on: Lanes, x: str, result: str) -> str:
-    """Selects a logarithm where the argument is positive, -inf for 0 and NaN below."""
+    """A logarithm with its special cases: -inf at 0, NaN below, infinity at infinity."""
     zero, infinite = on.number(0.0), on.number(math.inf)
     result = on.chosen("oeq", x, infinite, x, result)
     beyond = on.chosen("oeq", x, zero, on.number(-math.inf), on.number(math.nan))
@@ -112,7 +112,7 @@ def logarithm(on: Lanes, x: str, correction: str = "") -> str:
 
 
 def _logarithm_to(base: int) -> Callable[[Lanes, str], str]:
-    """The logarithm to a base: that of the fraction over the base's, plus the exponent's share.
+    """A logarithm to a base: the fraction's part over the base's log, plus the exponent's.
 
     Products of the upper bits of the fraction are exact, as in fdlibm.
     """
@@ -147,7 +147,7 @@ def hyperbolic_tangent(on: Lanes, x: str) -> str:
 
 
 def logarithm_of_more(on: Lanes, x: str) -> str:
-    """log1p: the logarithm of 1 + x, corrected by what that sum was rounded by."""
+    """log1p: the logarithm of 1 + x, corrected by that sum's rounding error."""
     one = on.number(1.0)
     total = on.of("fadd", x, one)
     missing = on.of("fsub", x, on.of("fsub", total, one))
@@ -156,7 +156,7 @@ def logarithm_of_more(on: Lanes, x: str) -> str:
 
 
 def error_function(on: Lanes, x: str) -> str:
-    """erf: a polynomial up to 1, and 1 minus exp of another one from there on."""
+    """erf: a polynomial for |x| < 1, and 1 - exp of another polynomial beyond."""
     near, far = on.format.erf
     one, beyond, size = on.number(1.0), on.number(on.format.beyond), on.function("fabs", x)
     small = on.fma(x, on.polynomial(near, on.of("fmul", x, x)), x)
@@ -167,7 +167,7 @@ def error_function(on: Lanes, x: str) -> str:
 
 
 def _quarters(on: Lanes, x: str) -> tuple[str, str, str]:
-    """Range reduction by pi/2: the quadrant as bits, and the remainder as the sum of two floats."""
+    """Range reduction by pi/2: the quadrant's bits, and the remainder as a sum of two floats."""
     if on.dtype == F32:  # whose angles are reduced as doubles
         wide = replace(on, dtype=F64)
         count, left, _ = _quarters(wide, on.converted("fpext", x, F64))
@@ -192,7 +192,7 @@ def _quarters(on: Lanes, x: str) -> tuple[str, str, str]:
 
 
 def _sine_and_cosine(on: Lanes, r: str, rest: str) -> tuple[str, str]:
-    """Sine and cosine of a reduced angle, at most pi/4, that is the sum of two floats."""
+    """Sine and cosine of a reduced angle, at most pi/4 in size, given as a sum of two floats."""
     facts, one, half = on.format, on.number(1.0), on.number(0.5)
     squared = on.of("fmul", r, r)
     halved = on.of("fmul", half, squared)
@@ -213,7 +213,7 @@ def _sine_and_cosine(on: Lanes, r: str, rest: str) -> tuple[str, str]:
 
 
 def _of_angle(on: Lanes, x: str, name: str) -> str:
-    """The sine or cosine of an angle, selected by its quadrant from those of the remainder."""
+    """The sine or cosine of an angle, by its quadrant and the reduced angle."""
     count, r, rest = _quarters(on, x)
     sine, cosine = _sine_and_cosine(on, r, rest)
     if name == "cos":
@@ -240,19 +240,19 @@ def _of_angle(on: Lanes, x: str, name: str) -> str:
 
 
 def sine(on: Lanes, x: str) -> str:
-    """sin, of large numbers by the library."""
+    """sin; the library's for large numbers."""
     return _of_angle(on, x, "sin")
 
 
 def cosine(on: Lanes, x: str) -> str:
-    """cos, of large numbers by the library."""
+    """cos; the library's for large numbers."""
     return _of_angle(on, x, "cos")
 
 
 def power(on: Lanes, x: str, y: str) -> str:
-    """Powers: of float32 exp of a multiple of a logarithm, both as doubles; else the library's.
+    """pow: for float32 exp(y log(x)) in float64; for float64 the library's.
 
-    What is negative has powers by whole numbers alone, of which odd ones keep the sign.
+    Negative bases have integral powers only, of which odd ones keep the sign.
     """
     if on.dtype == F64:
         return by_library(on.builder, "pow", F64, on.lanes, [x, y])

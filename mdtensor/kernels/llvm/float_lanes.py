@@ -1,4 +1,4 @@
-"""Arithmetic on vectors of floats in LLVM IR, lane by lane or on their bits."""
+"""Arithmetic on float vectors in LLVM IR, lane by lane or on their bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CURRENT_ROUNDING = "4"  # the mode that is set, to instructions of 512 bits
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Arithmetic on operands of one type of floats and so many lanes.
+    """Builder of arithmetic on operands of one float type and lane count.
 
     It `scales` by powers of two in one instruction, where the processor has AVX-512.
     """
@@ -30,47 +30,47 @@ class Lanes:
 
     @property
     def format(self) -> Format:
-        """The facts of the type."""
+        """The constants and coefficients of the float type."""
         return FORMATS[self.dtype]
 
     def number(self, value: float) -> str:
-        """A constant in all lanes."""
+        """A float constant, splat to all lanes."""
         return self._filled(constant(value, self.dtype), self.dtype)
 
     def integer(self, value: int) -> str:
-        """An integer of the same size in all lanes."""
+        """An integer constant as wide as the floats, splat to all lanes."""
         return self._filled(str(value), self.format.integers)
 
     def _filled(self, scalar: str, dtype: np.dtype) -> str:
         return scalar if self.lanes == 1 else vector(type_of(dtype), [scalar] * self.lanes)
 
     def of(self, operation: str, lhs: str, rhs: str) -> str:
-        """An instruction on floats."""
+        """Emit an instruction on float operands."""
         return self.builder.emit(f"{operation} {type_of(self.dtype, self.lanes)} {lhs}, {rhs}")
 
     def of_integers(self, operation: str, lhs: str, rhs: int | str) -> str:
-        """An instruction on integers."""
+        """Emit an instruction on integer operands, as wide as the floats."""
         other = self.integer(rhs) if isinstance(rhs, int) else rhs
         kind = type_of(self.format.integers, self.lanes)
         return self.builder.emit(f"{operation} {kind} {lhs}, {other}")
 
     def fma(self, lhs: str, rhs: str, plus: str) -> str:
-        """A product and a sum, rounded once where the processor can."""
+        """A multiply-add, fused where the processor has FMA."""
         return self.function("fmuladd", lhs, rhs, plus)
 
     def function(self, name: str, *operands: str) -> str:
-        """An intrinsic function of LLVM."""
+        """Call an LLVM intrinsic."""
         kind = type_of(self.dtype, self.lanes)
         typed = [(kind, operand) for operand in operands]
         return self.builder.call(f"llvm.{name}.{mangled(self.dtype, self.lanes)}", kind, *typed)
 
     def bits(self, operand: str) -> str:
-        """The bits of floats as integers."""
+        """Floats bitcast to integers."""
         floats, integers = self._kinds()
         return self.builder.emit(f"bitcast {floats} {operand} to {integers}")
 
     def from_bits(self, operand: str) -> str:
-        """The floats that have these bits."""
+        """Integers bitcast to floats."""
         floats, integers = self._kinds()
         return self.builder.emit(f"bitcast {integers} {operand} to {floats}")
 
@@ -78,37 +78,37 @@ class Lanes:
         return type_of(self.dtype, self.lanes), type_of(self.format.integers, self.lanes)
 
     def chosen(self, comparison: str, lhs: str, rhs: str, then: str, otherwise: str) -> str:
-        """In each lane one of two values, by an ordered comparison, which no NaN fulfils."""
+        """A `select` by a float comparison, lane by lane."""
         kind = type_of(self.dtype, self.lanes)
         mask = self.of(f"fcmp {comparison}", lhs, rhs)
         return self.builder.emit(f"select {self.bools} {mask}, {kind} {then}, {kind} {otherwise}")
 
     @property
     def bools(self) -> str:
-        """The type of comparisons."""
+        """The IR type of comparison results."""
         return "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
 
     def any(self, mask: str) -> str:
-        """Whether a comparison holds in any lane."""
+        """Emit whether a comparison holds in any lane, as an i1."""
         if self.lanes == 1:
             return mask
         name = f"llvm.vector.reduce.or.v{self.lanes}i1"
         return self.builder.call(name, "i1", (self.bools, mask))
 
     def converted(self, operation: str, operand: str, dtype: np.dtype) -> str:
-        """The floats in another type, by `fpext` or `fptrunc`."""
+        """Floats converted to another float type, by `fpext` or `fptrunc`."""
         kind, other = type_of(self.dtype, self.lanes), type_of(dtype, self.lanes)
         return self.builder.emit(f"{operation} {kind} {operand} to {other}")
 
     def polynomial(self, coefficients: Sequence[float], at: str) -> str:
-        """A polynomial by Horner's rule; the first coefficient is that of the highest power."""
+        """A polynomial by Horner's rule; coefficients from the highest power down."""
         total = self.number(coefficients[0])
         for each in coefficients[1:]:
             total = self.fma(total, at, self.number(each))
         return total
 
     def scaled(self, operand: str, count: str, shifted: str) -> str:
-        """Floats times two to the power of a whole number, `count`; `shifted` is it plus magic."""
+        """Floats times 2^`count`, which is integral; `shifted` is `count` plus `magic`."""
         bits = 8 * self.dtype.itemsize * self.lanes
         if self.scales and (self.lanes == 1 or bits in (128, 256, 512)):
             return self._by_instruction(operand, count)
@@ -121,7 +121,7 @@ class Lanes:
         return self.of("fmul", result, self.power_of_two(others))
 
     def _by_instruction(self, operand: str, count: str) -> str:
-        """Scales by the instruction of AVX-512, a scalar as the first lane of a vector."""
+        """Scaling by AVX-512's `scalef`; a scalar is the first lane of a vector."""
         builder = self.builder
         lanes = 16 // self.dtype.itemsize if self.lanes == 1 else self.lanes
         kind, element = type_of(self.dtype, lanes), type_of(self.dtype)
@@ -141,7 +141,7 @@ class Lanes:
         return builder.emit(f"extractelement {kind} {result}, i32 0")
 
     def power_of_two(self, exponent: str) -> str:
-        """Two to the power of integers, within the normal range."""
+        """2^n for integers n within the normal exponent range."""
         biased = self.of_integers("add", exponent, self.format.bias)
         return self.from_bits(self.of_integers("shl", biased, self.format.fraction))
 
@@ -149,7 +149,7 @@ class Lanes:
 def by_library(
     builder: FunctionBuilder, name: str, dtype: np.dtype, lanes: int, args: Sequence[str]
 ) -> str:
-    """A function of C's mathematical library, one lane after the other."""
+    """Call a function of C's math library for every lane."""
     function, element = name + ("f" if dtype == F32 else ""), type_of(dtype)
     if lanes == 1:
         return builder.call(function, element, *((element, arg) for arg in args))
@@ -161,5 +161,5 @@ def by_library(
 
 
 def bits_of(value: float, dtype: np.dtype) -> int:
-    """The bits of a float as an integer."""
+    """The bit pattern of a float as an integer."""
     return int(np.array(value, dtype).view(f"i{dtype.itemsize}"))

@@ -1,4 +1,4 @@
-"""The instructions of one function in LLVM IR, and the names that its blocks see."""
+"""Builder of one LLVM IR function: its instructions, and the names in scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INDEX_OPERATIONS = {"/": "udiv", "%": "urem", "^": "xor", "|": "or"}
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a name stands for: an operand, or where `mutable` a place on the stack that has it."""
+    """The binding of a name: an SSA operand, or where `mutable` a stack slot."""
 
     operand: str
     dtype: np.dtype
@@ -35,14 +35,14 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class TypedPointer:
-    """A pointer, and the type of the elements in which offsets from it count."""
+    """A pointer and its element type, in which offsets from it count."""
 
     operand: str
     memory: np.dtype
 
 
 class FunctionBuilder:
-    """Appends instructions of a language.
+    """Builder of one function's instructions, in LLVM IR.
 
     Variables that change lie on the stack, where LLVM promotes them.
     """
@@ -60,22 +60,22 @@ class FunctionBuilder:
     # ---- instructions
 
     def name(self, kind: str = "v") -> str:
-        """A name that was not given before."""
+        """A fresh name."""
         self._count += 1
         return f"{kind}{self._count}"
 
     def emit(self, instruction: str) -> str:
-        """Appends an instruction with a result, and gives the name of that."""
+        """Append an instruction with a result, and return the result's operand."""
         operand = f"%{self.name()}"
         self.lines.append(f"  {operand} = {instruction}")
         return operand
 
     def do(self, instruction: str) -> None:
-        """Appends an instruction without a result."""
+        """Append an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
     def call(self, function: str, result: str, *arguments: tuple[str, str]) -> str:
-        """Calls a function that is declared at the module's end; each argument has a type."""
+        """Append a call, and declare the function in the module; arguments are (type, operand)."""
         types = ", ".join(kind for kind, _ in arguments)
         given = ", ".join(f"{kind} {operand}" for kind, operand in arguments)
         self.declared[function] = f"declare {result} @{function}({types})"
@@ -86,7 +86,7 @@ class FunctionBuilder:
         return self.emit(text)
 
     def stack(self, kind: str, align: int = 0) -> str:
-        """A place on the stack of the function."""
+        """Allocate a stack slot in the function's entry."""
         operand = f"%{self.name('s')}"
         self.entry.append(f"  {operand} = alloca {kind}{f', align {align}' if align else ''}")
         return operand
@@ -94,20 +94,20 @@ class FunctionBuilder:
     # ---- blocks
 
     def begin(self, label: str) -> None:
-        """Begins a basic block."""
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
 
     def jump(self, label: str) -> None:
-        """Ends a basic block."""
+        """Append an unconditional branch."""
         self.do(f"br label %{label}")
 
     def branch(self, condition: str, then: str, otherwise: str) -> None:
-        """Ends a basic block by a condition of type i1."""
+        """Append a conditional branch on an i1."""
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Names that are given inside end with it."""
+        """A context manager: names declared inside go out of scope at its end."""
         variables, buffers = dict(self.variables), dict(self.buffers)
         known = dict(self._known)
         yield
@@ -116,14 +116,14 @@ class FunctionBuilder:
     # ---- variables
 
     def declare(self, name: str, dtype: np.dtype, lanes: int = 1) -> None:
-        """A variable that may change, without a value."""
+        """Declare a mutable variable without a value."""
         place = self.stack(type_of(dtype, lanes))
         self._bind(name, Variable(place, dtype, lanes, mutable=True))
 
     def let(
         self, name: str, operand: str, dtype: np.dtype, lanes: int = 1, *, mutable: bool = False
     ) -> None:
-        """A variable with a value."""
+        """Declare a variable with a value."""
         if mutable:
             self.declare(name, dtype, lanes)
             self.set(name, operand)
@@ -136,19 +136,19 @@ class FunctionBuilder:
         self.variables[name] = variable
 
     def set(self, name: str, operand: str) -> None:
-        """Assigns to a variable."""
+        """Assign to a variable."""
         variable = self.variables[name]
         self.do(f"store {variable.type} {operand}, ptr {variable.operand}")
 
     def get(self, name: str) -> str:
-        """The value of a variable."""
+        """Read the value of a variable."""
         variable = self.variables[name]
         if not variable.mutable:
             return variable.operand
         return self.emit(f"load {variable.type}, ptr {variable.operand}")
 
     def point(self, name: str, operand: str, memory: np.dtype) -> None:
-        """A name for a pointer."""
+        """Bind a name to a pointer."""
         if name in self.buffers:
             self._known = {}
         self.buffers[name] = TypedPointer(operand, memory)
@@ -156,7 +156,7 @@ class FunctionBuilder:
     # ---- indices
 
     def index(self, value: Index | IndexCalc | int) -> str:
-        """An index as an operand of type i64."""
+        """An index expression as an i64 operand."""
         if isinstance(value, IndexCalc):
             lhs, rhs = self.index(value.lhs), self.index(value.rhs)
             if value.op == "min":
@@ -171,7 +171,7 @@ class FunctionBuilder:
         return self.emit(f"add i64 {operand}, {number}") if number else operand
 
     def address(self, buffer: str, index: Index | int) -> str:
-        """Where an element of a buffer lies."""
+        """The address of a buffer's element."""
         named, number = as_index(index).split()
         operand = self.buffers[buffer].operand
         if named.terms:
@@ -183,7 +183,7 @@ class FunctionBuilder:
         return self.emit(f"getelementptr {kind}, ptr {operand}, i64 {by}")
 
     def _remembered(self, buffer: str, named: Index) -> str:
-        """The sum of an index without its constant, in a buffer; computed once while it stays."""
+        """An index without its constant, or a buffer's address there; reused while in scope."""
         operand = self._known.get((buffer, named))
         if operand is None:
             operand = (
@@ -207,7 +207,7 @@ class FunctionBuilder:
         return total
 
     def _wide(self, name: str) -> str:
-        """A variable in an index; small integers of kernels widen."""
+        """A variable of an index, widened to i64."""
         variable = self.variables[name]
         operand = self.get(name)
         if variable.dtype.itemsize == I64.itemsize:

@@ -1,4 +1,4 @@
-"""How groups number themselves and tell each other values, in LLVM IR, by atomic words."""
+"""Ordered group numbers and messages between groups, in LLVM IR, by atomic words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.lower.ir.register_types import I64
 
 
 def take_number(builder: FunctionBuilder, nest: LoopNest) -> None:
-    """Declares `group`, counted in the order in which groups begin, and the launch's `epoch`."""
+    """Declare `group`, numbered in the order in which groups start, and the launch's `epoch`."""
     count = nest.groups.constant
     if count is None:
         raise LoweringError("groups that begin in order need a number of groups that is known")
@@ -33,7 +33,7 @@ def take_number(builder: FunctionBuilder, nest: LoopNest) -> None:
 
 
 def arrive(builder: FunctionBuilder, statement: Arrive) -> None:
-    """Declares whether this group is the last one that comes here."""
+    """Declare whether this group is the last to arrive at a counter, which it resets."""
     place = builder.address("counters", statement.counter)
     before = builder.emit(f"atomicrmw add ptr {place}, i32 1 acq_rel")
     count = builder.emit(f"trunc i64 {builder.index(statement.count)} to i32")
@@ -49,7 +49,7 @@ def arrive(builder: FunctionBuilder, statement: Arrive) -> None:
 
 
 def post(builder: FunctionBuilder, statement: Post) -> None:
-    """Puts values, four bytes a word, with the launch's number and the state above them."""
+    """Publish values, four bytes a word, tagged with the launch's epoch and the state."""
     tag = builder.emit(f"shl i64 {builder.get('epoch')}, 2")
     tag = builder.emit(f"or i64 {tag}, {statement.state}")
     tag = builder.emit(f"shl i64 {tag}, 32")
@@ -71,7 +71,7 @@ def post(builder: FunctionBuilder, statement: Post) -> None:
 
 
 def await_values(builder: FunctionBuilder, statement: Await) -> None:
-    """Waits until all words of a tuple are of this launch and of one state."""
+    """Spin until all words of a tuple have this launch's epoch and one state."""
     halves = [max(1, ref.dtype.itemsize // 4) for ref in statement.refs]
     again, there = builder.name("again"), builder.name("there")
     places = [_word(builder, statement.word + n) for n in range(sum(halves))]

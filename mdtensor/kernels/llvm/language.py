@@ -1,4 +1,4 @@
-"""Which LLVM IR is written."""
+"""The LLVM IR language: its name, and the facts of the processor that it is for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LLVM:
-    """The language LLVM IR.
+    """LLVM IR for one processor, as data for its renderer.
 
     It is `fused` where products that are added up round once, and has `halves` where instructions
     convert float16. It `scales` where an instruction scales floats by powers of two, and has
@@ -23,7 +23,7 @@ class LLVM:
     narrow_index: str = ""
 
     def narrowed(self) -> LLVM:
-        """Itself: indices are as wide as addresses."""
+        """The language itself: its indices stay as wide as addresses."""
         return self
 
 

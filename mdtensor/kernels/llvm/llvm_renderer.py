@@ -21,7 +21,7 @@ from mdtensor.lower.ir.register_types import I64
 def render(
     nests: Sequence[LoopNest], language: LLVM, *, inline: bool = False, streaming: bool = False
 ) -> KernelSource:
-    """The module of the nests; its first lines are the nests' heads, as comments.
+    """Render LoopNests as a module whose first lines are their heads, as comments.
 
     Raises LoweringError for groups of more than one work-item.
     """

@@ -40,7 +40,7 @@ VECTOR_BYTES = 64
 
 
 class Statements:
-    """Appends what statements do; `streaming` tells whether stores may bypass the caches."""
+    """The emitter of statements; `streaming` allows non-temporal stores."""
 
     def __init__(self, builder: FunctionBuilder, *, streaming: bool) -> None:
         self.builder = builder
@@ -50,7 +50,7 @@ class Statements:
         self._named = 0
 
     def body(self, statements: Sequence[Statement]) -> None:
-        """Statements one after the other, whose names end with them."""
+        """Emit statements in a scope of their own."""
         with self.builder.scope():
             for statement in statements:
                 self._statement(statement)
@@ -181,7 +181,7 @@ class Statements:
         return store.index + as_index(store.stride) * lane
 
     def _stream(self, store: VectorStore, kind: str, operand: str, place: str) -> None:
-        """Bypasses the caches where the outputs begin at whole vectors, or that is known."""
+        """Emit a non-temporal store, under a run-time check where alignment is unknown."""
         builder, size = self.builder, store.memory.itemsize
         self.streamed = True
         whole = min(VECTOR_BYTES, store.value.lanes * size)

@@ -1,4 +1,4 @@
-"""Types and constants as LLVM IR spells them."""
+"""LLVM IR's spelling of types and constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "
 
 @lru_cache(1024)  # NumPy makes a type's name anew each time: half of the time of rendering
 def type_of(dtype: np.dtype, lanes: int = 1) -> str:
-    """The type of a number, or of a vector of several.
+    """The IR type of a number, or of a vector of several lanes.
 
     >>> type_of(np.dtype("f4"), 16), type_of(np.dtype("?"))
     ('<16 x float>', 'i8')
@@ -34,7 +34,7 @@ def type_of(dtype: np.dtype, lanes: int = 1) -> str:
 
 @lru_cache(1024)
 def mangled(dtype: np.dtype, lanes: int = 1) -> str:
-    """The type as it stands in names of intrinsic functions.
+    """The type's suffix in names of intrinsics.
 
     >>> mangled(np.dtype("f4"), 16), mangled(np.dtype("i8"))
     ('v16f32', 'i64')
@@ -44,7 +44,7 @@ def mangled(dtype: np.dtype, lanes: int = 1) -> str:
 
 
 def constant(number: bool | int | float, dtype: np.dtype) -> str:
-    """A number of a type; floats as the bits of the double that has their value.
+    """The literal of a number; floats are spelled as the bits of a double.
 
     >>> constant(1.5, np.dtype("f4")), constant(255, np.dtype("u1"))
     ('0x3FF8000000000000', '255')

@@ -1,4 +1,4 @@
-"""Values of LoopNests as operands of LLVM IR."""
+"""The emitter of LoopNests' values as LLVM IR operands."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _INTRINSICS = {
 
 
 class Values:
-    """Computes values by what the builder's language has."""
+    """The emitter of value expressions."""
 
     def __init__(self, builder: FunctionBuilder) -> None:
         self.builder = builder
         self.language = builder.language
 
     def value(self, value: Value, lanes: int, dtype: np.dtype | None = None) -> str:
-        """The operand of a value, in another type if one is given, widened to `lanes`."""
+        """Emit a value, converted to `dtype` if given, and splat to `lanes`."""
         given = value.dtype
         operand = self._operand(value)
         if dtype is not None:
@@ -65,7 +65,7 @@ class Values:
         return operand if value.lanes == lanes else self._splat(operand, given, lanes)
 
     def truth(self, value: Value, lanes: int = 1) -> str:
-        """A condition as an operand of type i1, or a vector of such."""
+        """Emit a condition as an i1, or a vector of i1."""
         builder = self.builder
         if not (isinstance(value, Calc) and is_condition(value)):
             operand, kind = self.value(value, lanes), type_of(value.dtype, lanes)

@@ -1,4 +1,4 @@
-"""Loads of elements and vectors in LLVM IR: neighbours, elements apart, gathers."""
+"""Loads in LLVM IR: contiguous, strided, masked and gathered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdtensor.specs import is_short_float
 
 
 def loaded(builder: FunctionBuilder, load: Load) -> str:
-    """What a load reads, in its register type."""
+    """Emit a load, in its register type."""
     stride, lanes = as_index(load.stride).constant, load.lanes
     valid = load.valid or lanes
     if lanes == 1 or (stride == 1 and valid == lanes):
@@ -33,7 +33,7 @@ def loaded(builder: FunctionBuilder, load: Load) -> str:
 
 
 def gathered(builder: FunctionBuilder, gather: Gather) -> str:
-    """What a gather reads, in its register type."""
+    """Emit a gather, in its register type."""
     memory, lanes = gather.memory, gather.lanes
     base = builder.address(gather.buffer, gather.index)
     places = converted(builder, builder.get(gather.places.name), gather.places.dtype, I64, lanes)
@@ -48,7 +48,7 @@ def gathered(builder: FunctionBuilder, gather: Gather) -> str:
 
 
 def packed(builder: FunctionBuilder, parts: Sequence[str], dtype: np.dtype, lanes: int) -> str:
-    """Scalars side by side; the lanes behind them are zero."""
+    """A vector of scalars; remaining lanes are zero."""
     kind, element = type_of(dtype, lanes), type_of(dtype)
     operand = "zeroinitializer" if len(parts) < lanes else "poison"
     for lane, part in enumerate(parts):
@@ -57,14 +57,14 @@ def packed(builder: FunctionBuilder, parts: Sequence[str], dtype: np.dtype, lane
 
 
 def reversed_lanes(builder: FunctionBuilder, operand: str, dtype: np.dtype, lanes: int) -> str:
-    """The lanes from the last to the first."""
+    """The lanes in reverse order."""
     return shuffled(builder, operand, "poison", type_of(dtype, lanes), range(lanes - 1, -1, -1))
 
 
 def shuffled(
     builder: FunctionBuilder, first: str, second: str, kind: str, picks: Sequence[int]
 ) -> str:
-    """Lanes of two vectors of one type, counted on into the second one."""
+    """A `shufflevector` of two vectors; `picks` count on into the second one."""
     mask = vector("i32", [str(pick) for pick in picks])
     return builder.emit(
         f"shufflevector {kind} {first}, {kind} {second}, <{len(picks)} x i32> {mask}"
@@ -77,7 +77,7 @@ def _neighbours(builder: FunctionBuilder, address: str, load: Load) -> str:
 
 
 def _by_halves(builder: FunctionBuilder, load: Load, valid: int) -> str:
-    """The first lanes of a vector, read as narrower vectors, each half as long or shorter.
+    """The first `valid` lanes, by loads of descending power-of-two width; the others are zero.
 
     AVX2 has loads under a mask, but AMD's manual lets them fault by lanes that they leave out, and
     QEMU's do; other processors have none, where LLVM reads element by element.
@@ -103,7 +103,7 @@ def _by_halves(builder: FunctionBuilder, load: Load, valid: int) -> str:
 
 
 def _masked(builder: FunctionBuilder, load: Load, valid: int) -> str:
-    """The first lanes of a vector, read under a mask."""
+    """The first `valid` lanes, by a masked load; the others are zero."""
     memory, lanes = load.memory, load.lanes
     kind = type_of(memory, lanes)
     mask = vector("i1", ["true" if lane < valid else "false" for lane in range(lanes)])
@@ -127,7 +127,7 @@ def _apart(builder: FunctionBuilder, load: Load, valid: int) -> str:
 
 
 def _in_register(builder: FunctionBuilder, operand: str, memory: np.dtype, lanes: int) -> str:
-    """What was loaded, short floats as float32, booleans as 0 and 1."""
+    """A loaded operand in its register type: short floats as float32, booleans as 0 and 1."""
     if is_short_float(memory):
         return converted(builder, operand, memory, np.dtype(np.float32), lanes)
     if memory != BOOL:

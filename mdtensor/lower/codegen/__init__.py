@@ -1,1 +1,1 @@
-"""The emitters: from a Problem and a Schedule to LoopNests."""
+"""The code generator: from a Problem and a Schedule to LoopNests."""

@@ -1,4 +1,4 @@
-"""Joined kernels: several kernels of one work-item, run one after the other as one.
+"""Kernel fusion: several single-work-item kernels run one after the other as one.
 
 A launch takes longer than a small kernel runs, so the steps of a small call are one kernel.
 """
@@ -21,14 +21,14 @@ _BYTE = np.dtype(np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """A kernel, and the numbers of the arrays that are its inputs and outputs."""
+    """A kernel, and the numbers of the arrays bound to its inputs and outputs."""
 
     kernel: LoopNest
     arrays: tuple[int, ...]
 
     @property
     def buffers(self) -> list[tuple[int, Argument]]:
-        """The kernel's arguments that arrays are, by these numbers."""
+        """The kernel's buffer arguments, each with the number of its array."""
         arguments = [a for a in self.kernel.arguments if a.role in ("input", "output")]
         return list(zip(self.arrays, arguments, strict=True))
 
@@ -39,11 +39,11 @@ def joined(
     outputs: Sequence[int],
     between: Mapping[int, int],
 ) -> LoopNest:
-    """One kernel that runs all parts in their order, on arrays by their numbers.
+    """One kernel that runs all parts in order, on numbered arrays.
 
-    Its arguments are those that are inputs and outputs, and scratch memory, where those `between`
-    lie, which have so many bytes. Raises LoweringError for kernels of several groups or work-items,
-    and for those that take more than arrays and scratch memory.
+    Its arguments are the `inputs`, the `outputs`, and scratch memory, which holds the arrays
+    `between`, of given bytes. Raises LoweringError for kernels of several groups or work-items, and
+    for those that take more than arrays and scratch memory.
     """
     for part in parts:
         if not is_alone(part.kernel):
@@ -67,23 +67,23 @@ def joined(
 
 
 def is_alone(kernel: LoopNest) -> bool:
-    """Whether one work-item runs a kernel, which takes nothing but arrays and scratch memory."""
+    """Whether a kernel is one work-item's, and takes only arrays and scratch memory."""
     return kernel.threads == 1 and is_of_one_group(kernel)
 
 
 def is_of_one_group(kernel: LoopNest) -> bool:
-    """Whether one group runs a kernel, which takes nothing but arrays and scratch memory."""
+    """Whether a kernel is one group's, and takes only arrays and scratch memory."""
     is_plain = not kernel.sizes and not kernel.maps and kernel.counters == ZERO
     return is_plain and kernel.groups.constant == 1 and kernel.scratch.constant is not None
 
 
 def name_of(number: int) -> str:
-    """The argument that is the array of a number."""
+    """The argument name of a numbered array."""
     return f"given{number}"
 
 
 def arguments_of(parts: Sequence[Wired], numbers: Sequence[int]) -> tuple[Argument, ...]:
-    """The arguments of a joined kernel: arrays by their numbers, and scratch memory."""
+    """The arguments of a fused kernel: numbered arrays, then scratch memory."""
     used = {number: argument for part in parts for number, argument in part.buffers}
     written = {n for part in parts for n, argument in part.buffers if argument.role == "output"}
     if not {*numbers} <= used.keys():
@@ -99,7 +99,7 @@ def placed(
     used: Sequence[Collection[int]],
     overwritten: Sequence[Sequence[tuple[int, int]]] = (),
 ) -> tuple[dict[int, int], int]:
-    """Where arrays of so many bytes lie in scratch memory, and where they end.
+    """Byte offsets in scratch memory of arrays of given sizes, reusing dead arrays; and the end.
 
     Kernels have `used` them in this order: an array lies where others do that are read no more.
     For each kernel, pairs of a result and of an input that it may overwrite: where no later kernel
@@ -135,7 +135,7 @@ def placed(
 
 
 def _lines(nbytes: int) -> int:
-    """Bytes of whole lines."""
+    """A size in bytes rounded up to whole lines."""
     return -(-nbytes // _LINE) * _LINE
 
 
@@ -146,17 +146,17 @@ BETWEEN = "between"
 
 
 def _with_arrays(part: Wired, places: Mapping[int, Place], behind: Index) -> tuple[Statement, ...]:
-    """A kernel's body, where its buffers are the arrays, and its scratch memory comes behind."""
+    """A kernel's body with its buffers bound to arrays, and its scratch memory at `behind`."""
     return with_buffers(part.kernel, [places[number] for number in part.arrays], behind)
 
 
 def with_buffers(
     kernel: LoopNest, places: Sequence[Place], behind: Index, first: Sequence[Statement] = ()
 ) -> tuple[Statement, ...]:
-    """A kernel's body, where its inputs and outputs lie at places, and its scratch memory behind.
+    """A kernel's body with its buffers bound to places, and its scratch memory at `behind`.
 
-    Those in scratch and in local memory, and the former itself, count bytes. What comes `first` is
-    declared for the body alone.
+    Places in scratch and local memory, and `behind`, count bytes. What comes `first` is declared
+    for the body alone.
     """
     pointers: list[Statement] = []
     arguments = [a for a in kernel.arguments if a.role in ("input", "output")]

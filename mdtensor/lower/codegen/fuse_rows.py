@@ -1,4 +1,4 @@
-"""Kernels of a chain on a block of rows, run one after the other for each block, as one kernel.
+"""Row-wise kernel fusion: the kernels of a chain run for one block of rows after the other.
 
 What lies between them is there for one block: in the scratch memory of the work-item that computes
 it, or in the local memory of the group.
@@ -55,7 +55,7 @@ class OnRows(Wired):
     overwritten: tuple[tuple[int, int], ...] = ()
 
     def most_further(self, extents: Sequence[int]) -> int:
-        """By how many elements the last block begins behind the first, in any array, at most."""
+        """The largest offset, in elements, of the last block from the first in any array."""
         return max(
             sum(abs(stride) * extent for stride, extent in zip(strides, extents, strict=True))
             for strides in self.strides
@@ -64,7 +64,7 @@ class OnRows(Wired):
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """Rows along several dims, the last one fastest, in blocks of so many along each."""
+    """A partition of rows along several dims into blocks of given lengths, the last dim fastest."""
 
     extents: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -83,12 +83,12 @@ class RowBlocks:
 
     @property
     def last(self) -> tuple[int, ...]:
-        """Rows of a block that is the last one along the dim that has a ragged one."""
+        """Rows along each dim of a last block."""
         pairs = zip(self.extents, self.lengths, strict=True)
         return tuple(extent % length or length for extent, length in pairs)
 
     def first_rows(self, number: str) -> list[Statement]:
-        """Declares `at0`, `at1`, …, the first row along each dim of a block by its number."""
+        """Declare `at0`, `at1`, …, the first row of a numbered block along each dim."""
         statements: list[Statement] = []
         rest = name(number)
         for d in reversed(range(len(self.extents))):
@@ -115,7 +115,7 @@ def joined_by_rows(
     arrays: Sequence[int],
     between: Mapping[int, int],
 ) -> LoopNest:
-    """One kernel that runs all parts on every block, and those of the `rest` on ragged last ones.
+    """One kernel that runs `parts` on each whole block of rows, and `rest` on ragged last blocks.
 
     Its arguments are `arrays` by their numbers, and scratch memory, where each group has those
     `between`, of so many bytes; groups of several work-items have them in local memory, and wait
@@ -183,7 +183,7 @@ def joined_by_rows(
 
 
 def _on_block(part: OnRows, places: Mapping[int, Place], behind: Index) -> tuple[Statement, ...]:
-    """A kernel's body on the block whose first rows are declared, as that of the only group."""
+    """A kernel's body, run as the only group on the current block."""
     arguments = [a for a in part.kernel.arguments if a.role in ("input", "output")]
     found = [
         places.get(number) or _place(number, strides, itemsize, argument)
@@ -202,7 +202,7 @@ def _on_block(part: OnRows, places: Mapping[int, Place], behind: Index) -> tuple
 
 
 def _shared_arrays(kernels: Sequence[LoopNest]) -> list[Statement]:
-    """The arrays of a group that kernels take turns with: languages declare them outside of all."""
+    """Declarations of local arrays that kernels reuse in turn, hoisted to the top level."""
     largest: dict[str, Allocate] = {}
     for array in (s for kernel in kernels for s in kernel.body if _is_shared(s)):
         assert isinstance(array, Allocate)

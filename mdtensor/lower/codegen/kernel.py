@@ -25,7 +25,7 @@ from mdtensor.lower.problem.scratch_memory import ALIGNMENT, is_aligned, whole_l
 
 
 def kernel_of(frame: Frame, structure: LoopStructure, partials: Partials | None = None) -> LoopNest:
-    """The kernel of a problem, with the loops of a structure.
+    """The kernel of a problem, with the loops of a LoopStructure.
 
     Where groups have `partials`, they leave those of a reduction there; a scan goes on from them.
     """
@@ -60,7 +60,7 @@ def kernel_of(frame: Frame, structure: LoopStructure, partials: Partials | None 
 
 
 def _totals(frame: Frame, partials: Partials) -> tuple[list[Statement], Destinations]:
-    """Declares where a group writes its partial results; in a cluster, the first group has all."""
+    """Declare the destinations of a group's partial results."""
     if partials.local:
         from mdtensor.lower.codegen.groups.cluster_reduction import begun
 
@@ -71,14 +71,14 @@ def _totals(frame: Frame, partials: Partials) -> tuple[list[Statement], Destinat
 
 
 def part_bounds(frame: Frame) -> list[Statement]:
-    """Declares the bounds of a group's part of every dim."""
+    """Declare the bounds of a group's part of every dim."""
     schedule = frame.schedule
     order = schedule.numbered(frame.problem)
     return group_bounds(frame.tilings, order, schedule.swath, _swathed(frame))
 
 
 def _swathed(frame: Frame) -> tuple[int, int] | None:
-    """The two innermost split kept dims, whose groups are numbered in swaths (swizzled)."""
+    """The two innermost split kept dims, whose groups are numbered in swaths; None without."""
     split = [d for d in frame.schedule.numbered(frame.problem) if frame.tilings[d].is_split]
     pairs = [p for p in itertools.pairwise(split) if not any(frame.problem.reduced[d] for d in p)]
     return pairs[-1] if pairs and frame.schedule.swath > 1 else None
@@ -97,7 +97,7 @@ def arguments_of(problem: Problem) -> tuple[Argument, ...]:
 
 
 def size_names(problem: Problem) -> tuple[str, ...]:
-    """Names of the run-time sizes, in the order in which the launch passes them."""
+    """Names of the run-time sizes, in the launch's order."""
     if not problem.is_general:
         return ()
     blocks = (f"B_{label}" for label in problem.labels)
@@ -106,7 +106,7 @@ def size_names(problem: Problem) -> tuple[str, ...]:
 
 
 def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
-    """Declares the staged tiles; returns the bytes of scratch memory that one group needs."""
+    """Declare the staged tiles; return the bytes of scratch memory per group."""
     statements: list[Statement] = []
     sizes = {
         number: whole_lines(layout.size * layout.memory.itemsize)
@@ -127,7 +127,7 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
 
 
 def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
-    """The next aligned byte offset, declared as a variable where sizes are names."""
+    """The next aligned byte offset, as a variable where sizes are symbolic."""
     if is_aligned(start):
         return [], start
     line = LetIndex(held, IndexCalc("/", start + (ALIGNMENT - 1), as_index(ALIGNMENT)))

@@ -1,4 +1,4 @@
-"""A problem's kernels, in the order in which they run.
+"""The sequence of kernels that computes a problem.
 
 One kernel computes a problem alone. Where groups share a reduction, they leave totals, and a second
 kernel combines these: it is the lowering of one more problem; or the last group does, or the first
@@ -58,7 +58,7 @@ def kernels_of(frame: Frame, structure: LoopStructure) -> LoopNests:
 
 
 def tiled_kernels(frame: Frame) -> LoopNests:
-    """The kernels of cache tiles and register tiles, whose groups may share a scan, too."""
+    """The kernels of a tiled problem whose groups may share a reduction or a scan."""
     partials = partials_of(frame.problem, frame.schedule, frame.tilings)
     if partials is None or frame.problem.scanned < 0:
         return kernels_of(frame, TILED)
@@ -66,7 +66,7 @@ def tiled_kernels(frame: Frame) -> LoopNests:
 
 
 def scattered_kernels(frame: Frame) -> LoopNests:
-    """The kernel that scatters into copies of each group, and the one that combines the copies."""
+    """A kernel that scatters into each group's copies, and one that combines the copies."""
     from mdtensor.lower.codegen.scatter.scatter import copies, scatter
 
     tilings, order = frame.tilings, frame.schedule.group_order
@@ -109,17 +109,17 @@ def _scanned_in_parts(frame: Frame, partials: Partials) -> LoopNests:
 
 
 def _unfinished(problem: Problem) -> Problem:
-    """What every group computes of its part: a total, to which nothing is applied yet."""
+    """A problem without its scan and epilogue: a group's partial reduction."""
     return replace(problem, scanned=-1, finish=None)
 
 
 def counting(nest: LoopNest, count: Index) -> LoopNest:
-    """The kernel with counters as one more argument."""
+    """The kernel with an argument for counters added."""
     return replace(nest, arguments=(*nest.arguments, _COUNTERS), counters=count)
 
 
 def _going_on(nest: LoopNest, arrays: Sequence[Statement], then: Sequence[Statement]) -> LoopNest:
-    """The kernel with more local arrays, and with statements appended."""
+    """The kernel with local arrays added and statements appended."""
     from mdtensor.lower.codegen.groups.last_block_reduction import united
 
     own = [s for s in nest.body if isinstance(s, Allocate)]
@@ -187,7 +187,7 @@ def _second_stage(of: Frame, partials: Partials) -> LoopNest:
 
 
 def _structure_of(schedule: Schedule) -> LoopStructure:
-    """The loops of a reduction that is not split any further."""
+    """The loop structure of a reduction that is not split among groups."""
     if not schedule.resident:
         return TILED
     from mdtensor.lower.codegen.register_blocking.register_blocking import REGISTER_BLOCKS

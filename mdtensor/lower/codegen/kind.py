@@ -1,4 +1,4 @@
-"""A kind of schedules: which they are, what they must keep, and the kernels that they ask for."""
+"""Kinds of schedules: the test for a kind, its validity rules, and its kernels."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from mdtensor.specs import Target
 
 # Points along the first dim and along the second one.
 _TILES = ((7, 4), (7, 3), (6, 4), (5, 5), (5, 4), (4, 4), (7, 2), (8, 3), (3, 3), (4, 2))
-# The same, with vectors of each point, where windows are walked in other ways than one by one.
+# Points along both dims, and vectors of each point, for windows unrolled or in tiles.
 _TILES_OF_WINDOWS = ((7, 4, 1), (7, 3, 1), (5, 5, 1), (5, 4, 1), (4, 4, 1), (7, 2, 2))
 _LANE_TILE, _TILES_AT_A_TIME = 512, 4
 
 
 def tiles_of_two(problem: Problem, flat: Schedule, target: Target) -> Iterator[Schedule]:
-    """Schedules with lanes as in `flat` and points along two dims."""
+    """Candidates with the lanes of `flat`, and register tiles of points along two kept dims."""
     if not problem.reduced[flat.lane] or problem.scanned >= 0:
         return
     for first, second in permutations(problem.kept, 2):
@@ -43,14 +43,14 @@ def tiles_of_two(problem: Problem, flat: Schedule, target: Target) -> Iterator[S
 
 
 def _with_last(flat: Schedule, d: int) -> Schedule:
-    """The same with the loop along a dim innermost."""
+    """The schedule with the loop along dim `d` innermost."""
     return replace(flat, loop_order=(*(other for other in flat.loop_order if other != d), d))
 
 
 def _tile(
     problem: Problem, flat: Schedule, target: Target, points: dict[int, int], vectors: int
 ) -> tuple[int, ...]:
-    """So many points of each dim, and vectors of each; () where that does not fit."""
+    """A register tile of given points per dim and vectors of each; () where it does not fit."""
     long, short = points.values()
     if any(count > problem.extent(d) for d, count in points.items()):
         return ()
@@ -63,7 +63,7 @@ def _tile(
 
 
 def _by_windows(problem: Problem, flat: Schedule, second: int) -> Iterator[Schedule]:
-    """The same with the steps of windows unrolled, or one after the other for all points.
+    """Variants of `flat` with the steps of windows unrolled, or as tiles of one step each.
 
     And with long rows in parts, of which caches hold more: those of all points, or of some along
     the second dim at a time.

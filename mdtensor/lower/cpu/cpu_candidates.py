@@ -51,10 +51,10 @@ _RUN_AHEAD_BYTES = 16384  # and a run that is the only one
 def cpu_candidates(
     problem: Problem, target: Target, *, general: bool = False
 ) -> Iterator[Schedule]:
-    """Schedules with various lanes, register tiles and staging; all dims in one part.
+    """Candidates that vary lanes, register tiles and staging; all dims in one part.
 
-    Those for `general` kernels fit the problem whatever its strides are. Where arrays tell ranges,
-    they are those of ranges of mean length, as far as these allow.
+    Those for `general` kernels fit the problem whatever its strides are. With data-dependent
+    ranges, they are the valid ones of those for ranges of mean length.
     """
     if problem.bounds is not None:
         made = cpu_candidates(regular(problem), target, general=general)
@@ -110,9 +110,9 @@ def cpu_candidates(
 
 
 def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with a padded last vector, where the rest would take several narrower ones.
+    """A variant of `flat` with a padded last vector, where the rest would take several.
 
-    For rows that one register tile has all of: what is left of longer ones matters less.
+    Only for rows within one register tile: the rest of longer ones matters less.
     """
     extent, lane = problem.extent(flat.lane), flat.lane
     if extent > flat.registers[lane] or problem.reduced[lane] or problem.scanned >= 0:
@@ -122,7 +122,7 @@ def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with sliding windows unrolled, along one dim or along all."""
+    """Variants of `flat` with sliding windows unrolled, along one dim or along all."""
     if problem.keeps_order or problem.scanned >= 0:
         return
     sliding = [d for d in flat.reduce_order if _slides(problem, flat, d)]
@@ -138,7 +138,7 @@ def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with an innermost loop along which rows read the same elements again."""
+    """Variants of `flat` whose innermost loop makes rows read the same elements again."""
     rows = [d for d in problem.kept if flat.registers[d] > 1]
     streams = [s for s in problem.streams if any(s.uses(d) for d in rows)]
     for d in flat.loop_order[:-1]:
@@ -147,7 +147,7 @@ def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
-    """Whether the points of a register tile read a stream at common places along a reduced dim."""
+    """Whether a register tile's points overlap in their reads along a short reduced dim."""
     extent = problem.extents[d].constant
     if extent is None or d not in short_reductions(problem) or d == flat.lane:
         return False
@@ -161,7 +161,7 @@ def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
 def _transposed(
     problem: Problem, base: Schedule, lane: int, width: int, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """Register tiles whose rows are neighbours, where results lie far apart along the lanes.
+    """Candidates with in-register transposes, where results are strided along the lanes.
 
     They cover results that lie together, as many as fill a vector, or a part of one.
     """
@@ -190,7 +190,7 @@ def _transposed(
 
 
 def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
-    """Points per dim, whose results lie together, up to a number of them."""
+    """Points per dim of up to `wanted` results that are adjacent in memory."""
     strides = problem.writes[0].strides
     rows: dict[int, int] = {}
     together = 1
@@ -202,14 +202,14 @@ def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
 
 
 def _counts(problem: Problem, rows: int) -> tuple[int, ...]:
-    """Points of a dim that are computed at once; among them a number that leaves no rest."""
+    """Row counts of a register tile to try; one divides the extent where possible."""
     extent = problem.extent(rows)
     whole = next((n for n in range(_ROWS[-1], 4, -1) if extent % n == 0), 0)
     return tuple(sorted({*_ROWS, whole} - {0}))
 
 
 def _row_dims(problem: Problem, lane: int, target: Target) -> tuple[int, ...]:
-    """Kept dims whose points can share what is loaded along the lane dim; -1 for none.
+    """Kept dims whose points can share loads along the lane dim; -1 for none.
 
     Where what is reduced comes from memory, also those whose rows are runs of their own; where
     tuples are combined, others for what is done while the first row waits.
@@ -233,7 +233,7 @@ def _row_dims(problem: Problem, lane: int, target: Target) -> tuple[int, ...]:
 
 
 def _are_runs(problem: Problem, lane: int, d: int) -> bool:
-    """Whether rows that are neighbours along a dim lie in pages of their own."""
+    """Whether neighbours along a dim lie in different pages."""
     return any(
         distance(stream.strides[d].constant) * problem.inputs[stream.buffer].itemsize >= PAGE
         for stream in problem.streams
@@ -252,7 +252,7 @@ def _overlap(problem: Problem, number: int, d: int) -> bool:
 def _beyond_caches(
     problem: Problem, flat: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """The same with prefetching and streaming stores, where data exceed the caches."""
+    """Variants of `flat` with prefetching and streaming stores, where data exceed the caches."""
     if bytes_moved(problem) < target.l2_bytes * target.cores:
         return
     ahead = _ahead(problem, flat)
@@ -274,7 +274,7 @@ def _beyond_caches(
 
 
 def _is_long_to_join(problem: Problem, peeled: Schedule) -> bool:
-    """Whether rows that begin differently are too many, or too long."""
+    """Whether misaligned rows are too many, or too long, to be joined by shuffles."""
     joined = unlike_rows(problem, peeled)
     if not joined:
         return False
@@ -285,7 +285,7 @@ def _is_long_to_join(problem: Problem, peeled: Schedule) -> bool:
 def _streamed(
     problem: Problem, staged: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """The same with streaming stores, where data exceed the caches."""
+    """A variant of `staged` with streaming stores, where data exceed the caches."""
     large = bytes_moved(problem) >= target.l2_bytes * target.cores
     streamed = replace(staged, streaming=True)
     if large and not general and is_valid(problem, streamed):
@@ -293,7 +293,7 @@ def _streamed(
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> int:
-    """Iterations of the innermost loop that walk through a page of memory, or some in one run."""
+    """The prefetch distance in iterations of the innermost loop: about a page, less in one run."""
     d = (schedule.reduce_order or schedule.loop_order)[-1]
     read = [dtype.itemsize for dtype in problem.inputs]
     nbytes = schedule.registers[d] * max(read, default=1)
@@ -310,7 +310,7 @@ def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
 def _staged(
     problem: Problem, flat: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """The same in cache tiles, with the streams along the lane dim, or all, staged; or none."""
+    """Variants of `flat` in cache tiles, with streams along the lane dim, or all, staged."""
     if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
         return
     along = [
@@ -356,10 +356,10 @@ def _staged(
 
 
 def _unrolled(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with some steps of the innermost reduced dim in one turn of its loop.
+    """A variant of `flat` with the innermost reduced dim's loop unrolled by some steps.
 
-    Where they leave no rest, and where several vectors share what rows read: else there is more to
-    load than registers for it.
+    Only where steps divide the extent, and several vectors share what rows read: else loads exceed
+    the registers.
     """
     innermost = flat.reduce_order[-1]
     turns, rest = divmod(problem.extent(innermost), _UNROLLED_STEPS)
@@ -374,7 +374,7 @@ def _unrolled(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 def _reduction_tiles(
     problem: Problem, lane: int, innermost: int, target: Target
 ) -> tuple[int, ...]:
-    """Steps of a tile; also fewer, whose rows span half of L1 where each is a run of its own.
+    """Tile lengths along a reduction; a shorter one where distant rows would overflow L1.
 
     Of rows that lie far apart, which share few sets, L1 holds no more than it spans.
     """
@@ -391,7 +391,7 @@ def _reduction_tiles(
 
 
 def _lengthened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
-    """The same with as many more steps as the lane dim is shorter than its tile could be.
+    """Variants of `staged` with longer reduction tiles, where the lane dim is short.
 
     So no tile takes more memory, and rows along the reduction are read in longer runs.
     """
@@ -404,7 +404,7 @@ def _lengthened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
 
 
 def _widened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
-    """The same with floats of 16 bits staged too that each register tile would widen anew."""
+    """Variants of `staged` that also stage 16-bit floats, to widen each of them once."""
     wide = [
         n
         for n, stream in enumerate(problem.streams)
@@ -425,9 +425,9 @@ def _widened(problem: Problem, staged: Schedule) -> Iterator[Schedule]:
 
 
 def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same in tiles of some rows of a reduced dim, whose pages are walked side by side.
+    """A variant of `flat` in tiles of several rows of a reduced dim, walked side by side.
 
-    For points that share nothing: where they do, rows are staged or stay in the caches.
+    Only for points that share no reads: else rows are staged or stay in the caches.
     """
     shares = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
     if not problem.contracted or problem.reduced[flat.lane] or shares or problem.scanned >= 0:

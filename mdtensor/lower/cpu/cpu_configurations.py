@@ -1,4 +1,4 @@
-"""Configurations of a processor's space (see `cpu_space`) as schedules, and schedules as these."""
+"""Conversion between a CPU space's configurations (see `cpu_space`) and schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 
 def schedule_on_cpu(problem: Problem, configuration: Mapping[str, Value]) -> Schedule:
-    """The schedule that a configuration of the space stands for."""
+    """Decode a configuration of the space as a schedule."""
     lane, width = integer_in(configuration, "lane", -1), integer_in(configuration, "width", 1)
     vectors = integer_in(configuration, "vectors", 1)
     registers = tuple(
@@ -43,13 +43,13 @@ def schedule_on_cpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
 def _takes_turns(
     problem: Problem, registers: tuple[int, ...], configuration: Mapping[str, Value]
 ) -> bool:
-    """Whether groups do, which only those can that are several after all."""
+    """Whether groups scan in turn, which needs more than one group along the dim."""
     d = problem.scanned
     return bool(configuration.get("in_turn", False)) and problem.extent(d) > registers[d]
 
 
 def configuration_on_cpu(problem: Problem, schedule: Schedule) -> dict[str, Value]:
-    """The configuration that stands for a schedule."""
+    """Encode a schedule as a configuration of the space."""
     lane, width = schedule.lane, schedule.width
     configuration: dict[str, Value] = {
         "lane": lane,

@@ -1,4 +1,4 @@
-"""The space of a problem's schedules on a processor: its parameters.
+"""The search space of a problem's schedules on a processor: its parameters.
 
 `cpu_configurations` says what the values mean.
 """
@@ -81,7 +81,7 @@ def _lanes(problem: Problem, target: Target) -> tuple[SpaceParameter, ...]:
 
 
 def _register_tiles(problem: Problem, target: Target) -> list[SpaceParameter]:
-    """Points per dim; their running product is a parameter of its own, for the limits."""
+    """Parameters for points per dim, with running products to check limits."""
     results = len(problem.scalar.results)
     widest = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
     limit = target.vector_registers - 2
@@ -109,7 +109,7 @@ def _register_tiles(problem: Problem, target: Target) -> list[SpaceParameter]:
 
 
 def _unrolled(extent: int) -> tuple[int, ...]:
-    """Steps of a reduced dim that are written out: some, or all of a window."""
+    """Unroll factors of a reduced dim: some constants, or a whole window."""
     return tuple(sorted({*_UNROLL, *((extent,) if extent <= WINDOW else ())}))
 
 
@@ -138,7 +138,7 @@ def _cache_tiles(problem: Problem) -> list[SpaceParameter]:
 
 
 def _may_be_tiled(problem: Problem, d: int) -> bool:
-    """Whether unfinished results of a combined dim may be kept in the outputs."""
+    """Whether partial results of a combined dim may accumulate in the outputs."""
     in_order = problem.keeps_order and d != problem.contracted[0]
     return problem.accumulates_in_place and d != problem.scanned and not in_order
 
@@ -168,7 +168,7 @@ def _parts(problem: Problem) -> list[SpaceParameter]:
 
 
 def _in_turn(problem: Problem) -> SpaceParameter:
-    """Whether groups that share a scanned dim are one kernel."""
+    """The parameter for a one-kernel scan by groups in turn."""
     if problem.scanned < 0:
         return SpaceParameter("in_turn", (False,))
 
@@ -192,7 +192,7 @@ def _orders(problem: Problem) -> list[SpaceParameter]:
 
 
 def _staging(problem: Problem) -> list[SpaceParameter]:
-    """Which streams are staged; whether one is along the lanes is a parameter of its own.
+    """Parameters for which streams are staged, and whether any lies along the lanes.
 
     A stream's regions read what is known of those before it, so that they are chosen one after the
     other: a tree that knows all of them before the first answer has two sub-trees for each.
@@ -221,7 +221,7 @@ def _staging(problem: Problem) -> list[SpaceParameter]:
 
 
 def _along(number: int) -> str:
-    """Name of the parameter that tells whether an earlier stream is staged along the lanes."""
+    """The name of the parameter for whether an earlier stream is staged along the lanes."""
     return f"along{number}"
 
 
@@ -258,7 +258,7 @@ def _finish(problem: Problem) -> list[SpaceParameter]:
 
 
 def _transposed(problem: Problem) -> SpaceParameter:
-    """Whether rows are transposed, if a register tile has rows that are neighbours."""
+    """The parameter for transposing adjacent rows of a register tile."""
     near = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
     if len(near) != 1 or problem.scanned >= 0:
         return SpaceParameter("transposed", (False,))
@@ -286,7 +286,7 @@ def _unlike_peel(problem: Problem) -> list[Constraint]:
 
 
 def _rows(problem: Problem) -> list[SpaceParameter]:
-    """Parameters that tell whether all rows of a register tile are equally aligned."""
+    """Parameters for whether all rows of a register tile are equally aligned."""
     parameters = [SpaceParameter("rows_start", (True,))]
     before = "rows_start"
     for d in problem.kept:
@@ -319,7 +319,7 @@ def _can(
     transposed: bool = False,
     streaming: bool = False,
 ) -> bool:
-    """Whether rows along the lanes can be peeled, or streamed, by tiles of two rows each."""
+    """Whether a minimal schedule with the given lanes may be peeled, transposed or streaming."""
     base = plain(problem)
     order = tuple(d for d in base.loop_order if d != lane)
     rows = rows_across(problem, lane) if transposed else ()

@@ -1,4 +1,4 @@
-"""How a schedule's work is divided among groups, and whether more than one thread pays."""
+"""The division of a schedule's work among groups, and the choice of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLEARLY = 0.93
 # Seconds of work, as is expected, from which waking the device's other threads pays: of what was
 # expected to take 20 to 28, one thread took 14 to 31, and two took 4 more (ADR 13).
 WORTH_THREADS = 30e-6
-# What copying a byte to a staged tile takes, in bytes that are read where they are.
+# The cost of copying a byte to a staged tile, in bytes read in place.
 COPIED = 16
 
 
@@ -61,7 +61,7 @@ def best_division(
 def divided(
     problem: Problem, schedule: Schedule, target: Target, groups: int, *, split_reductions: bool
 ) -> Schedule:
-    """The schedule divided among about so many groups."""
+    """The schedule divided among about `groups` groups."""
     extents = [problem.extent(d) for d in problem.dims]
     parts = parts_among(
         problem, schedule, target, groups, extents, split_reductions=split_reductions
@@ -80,7 +80,7 @@ def parts_among(
     *,
     split_reductions: bool,
 ) -> tuple[int, ...]:
-    """Parts of the dims of a problem, or of a structure, for about so many groups.
+    """Parts of the dims of a problem, or of a structure, for about `groups` groups.
 
     Parts go to kept dims first: where tiles are staged, to those whose parts read or copy least
     that others have, too; then to those with most blocks, the lane dim last; to reduced ones if
@@ -104,7 +104,7 @@ def _parts(
     blocks: Mapping[int, int],
     wanted: int,
 ) -> list[int]:
-    """Parts of the kept dims, so many together as are wanted, as far as there are blocks."""
+    """Parts of the kept dims, about `wanted` in all, as far as there are blocks."""
     parts = [1] * len(problem.extents)
 
     def preference(d: int) -> tuple[int, bool, int]:
@@ -122,7 +122,7 @@ def _parts(
 
 
 def _read_again(problem: Problem, schedule: Schedule, extents: Sequence[int], d: int) -> int:
-    """Bytes that each part along a dim reads as the others do; those of staged tiles are copied."""
+    """Bytes that every part along a dim reads redundantly; staged ones cost a copy, too."""
     total = 0
     for stream, region in zip(problem.streams, schedule.staged, strict=True):
         if not stream.uses(d):

@@ -1,1 +1,1 @@
-"""Schedules of GPUs: a folder for each kind, and the registry that the lowering asks."""
+"""Schedules of GPUs: a folder for each kind, and their registry."""

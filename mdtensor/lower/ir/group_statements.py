@@ -1,7 +1,7 @@
-"""Statements by which work-items of a group, and groups, cooperate.
+"""Statements for cooperation of work-items in a group, and of groups.
 
-They wait for each other, bring tiles to local memory, tell each other values, and multiply
-matrices. What bulk copies add to that is in `tma_statements`.
+They synchronise, copy tiles to local memory, exchange values, and multiply matrices. Those of bulk
+copies are in `tma_statements`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from mdtensor.lower.ir.values import Ref
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All work-items of the group wait for each other, and see each other's local memory."""
+    """A barrier of the group, after which all work-items see each other's local memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBarrier:
-    """All work-items of the group wait for each other, and see what others wrote to any memory."""
+    """A barrier of the group, after which all work-items see each other's writes to any memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAsync:
-    """Begins to copy `lanes` neighbours from a buffer to local memory, of 4, 8 or 16 bytes.
+    """An asynchronous copy of `lanes` adjacent elements to local memory, of 4, 8 or 16 bytes.
 
-    They are there when the group of copies to which this one belongs was awaited.
+    It is complete when the group of copies to which it belongs was awaited.
     """
 
     target: str
@@ -41,21 +41,21 @@ class CopyAsync:
 
 @dataclass(frozen=True, slots=True)
 class CommitCopies:
-    """Ends a group of copies of the work-item, and begins the next one."""
+    """Commits the work-item's asynchronous copies so far as a group, and begins the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCopies:
-    """Waits until all but the last `pending` groups of the work-item's copies are done."""
+    """Waits until all but the last `pending` groups of the work-item's copies are complete."""
 
     pending: int
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """Begins to copy `count` neighbours from local memory to a buffer, by all `items` together.
+    """A copy of `count` adjacent elements from local memory to a buffer, begun by all `items`.
 
-    What they wrote was shown, and a barrier came before. Both places, and what is copied, are
+    A fence of their writes, then a barrier, must come before. Both places, and what is copied, are
     multiples of 16 bytes.
     """
 
@@ -70,7 +70,7 @@ class CopyOut:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """A fence: copies that start after a barrier see what the work-item wrote before it."""
+    """A proxy fence: copies that start after a barrier see the work-item's earlier writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class AwaitCopiesOut:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """Combines a value into an integer in local memory by add, min or max, as one step."""
+    """An atomic add, min or max of a value into an integer in local memory."""
 
     op: str
     buffer: str
@@ -97,7 +97,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """Declares an index variable: 1 in the last of `count` groups that come here, else 0.
+    """Declares an index variable: 1 in the last of `count` groups to arrive here, else 0.
 
     What the groups wrote to memory before, the last one sees. The counter of that number, which
     was 0, is 0 again afterwards.
@@ -110,12 +110,12 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class BeginCluster:
-    """Tells the other groups of the cluster that this one has begun."""
+    """The arrival half of a cluster barrier: signals that this group has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCluster:
-    """Waits until all groups of the cluster have begun, whose local memory is there then."""
+    """The waiting half of a cluster barrier: all groups have started, and local memory exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Waits for values that another group publishes; declares them, and their state."""
+    """Waits for values that another group publishes; declares them and their state."""
 
     state: str
     word: Index
@@ -198,7 +198,7 @@ class MatrixOperand:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """The 32 work-items of a warp add rows times columns to their accumulators together.
+    """A matrix product of a warp: rows times columns, added to its work-items' accumulators.
 
     These are float64 where rows and columns are, else float32. `depth` elements of the reduction
     are multiplied: 32 bytes of a row, of float64 up to 128. Work-item `lane` holds, of group m of

@@ -47,13 +47,13 @@ class Index:
 
     @property
     def constant(self) -> int | None:
-        """The value, where no name occurs in the expression; else None."""
+        """The value of a constant expression; None if it has names."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def split(self) -> tuple[Index, int]:
-        """The part with names, and the constant that is added to it."""
+        """The symbolic part of the expression, and its constant term."""
         if self.terms and not self.terms[0][0]:
             return Index(self.terms[1:]), self.terms[0][1]
         return self, 0
@@ -87,12 +87,12 @@ def _collect(terms: Iterable[tuple[tuple[str, ...], int]]) -> Index:
 
 
 def name(text: str) -> Index:
-    """The expression that consists of one name."""
+    """The expression of a single name."""
     return Index((((text,), 1),))
 
 
 def as_index(value: Index | int) -> Index:
-    """A number as an expression; an expression as it is."""
+    """Convert a number to an expression; return expressions unchanged."""
     if isinstance(value, Index):
         return value
     return Index((((), value),)) if value else ZERO

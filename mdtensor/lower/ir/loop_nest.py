@@ -1,4 +1,4 @@
-"""LoopNest: one kernel, as the renderer prints it in a dialect of C."""
+"""LoopNest: the IR of one kernel, from which the renderers print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.lower.ir.tma_statements import TensorMap
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A buffer that a kernel takes; `role` is input, output, scratch or counters.
+    """A buffer argument of a kernel; `role` is input, output, scratch or counters.
 
     Counters are integers that are 0 before a program's first launch, and keep what a launch leaves
     there for the next one.
@@ -25,7 +25,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """One kernel: arguments, names of run-time sizes, group size, body, and how it is launched.
+    """One kernel: its arguments, run-time sizes, group size, body, and launch parameters.
 
     `groups` is the number of work-groups, `threads` of work-items in each, `scratch` the bytes
     of scratch memory, `counters` how many counters it needs; all but `threads` are expressions

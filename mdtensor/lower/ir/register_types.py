@@ -1,4 +1,4 @@
-"""The types in which a kernel holds numbers, which are not always those of memory."""
+"""Register types: the types in which kernels compute, where they differ from those in memory."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ U8, I16, I32, I64, BOOL = (np.dtype(t) for t in ("u1", "i2", "i4", "i8", "?"))
 
 
 def register_dtype(dtype: np.dtype) -> np.dtype:
-    """The type in which a value is held: short floats as float32, booleans as bytes 0 and 1."""
+    """The register type of a memory type: short floats as float32, booleans as bytes 0 and 1."""
     return U8 if dtype == BOOL else computed_dtype(dtype)

@@ -104,14 +104,14 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Statements whose names end with them."""
+    """A scope: statements whose declarations end with it."""
 
     body: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Declares a pointer into a buffer; `const` where it is only read through."""
+    """Declares a pointer into a buffer; `const` if it is never stored through."""
 
     name: str
     buffer: str
@@ -123,7 +123,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class VectorStore:
-    """Writes a value to consecutive elements (or `stride` apart), converted to the memory type.
+    """A store of a value to consecutive elements (or `stride` apart), in the memory type.
 
     A `streaming` one bypasses the caches; an `aligned` one is known to begin at a multiple of its
     size, so that nothing is left to test.
@@ -140,7 +140,7 @@ class VectorStore:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Asks for the memory at a place of a buffer, which may be anywhere, before it is read."""
+    """A prefetch of a buffer's element; the address may be out of bounds."""
 
     buffer: str
     index: Index
@@ -148,7 +148,7 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class LetHead:
-    """Declares an index variable: elements from a place on to the next multiple of `nbytes`.
+    """Declares an index variable: elements from a place up to the next multiple of `nbytes`.
 
     Elements begin at multiples of their own size, as in all arrays that are computed with.
     """
@@ -162,7 +162,7 @@ class LetHead:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """An array of the work-item ("private") or of its group ("local").
+    """Declares an array of the work-item ("private") or of its group ("local").
 
     One of region `EXCHANGE` is local memory in languages without warps, and nothing in others.
     """
@@ -175,7 +175,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class CopyRegister:
-    """Moves a variable's value to another register, which changes no bit of it.
+    """Copies a variable to a fresh register, bit for bit.
 
     What one access stores lies in registers side by side; what was computed with need not then.
     """
@@ -185,7 +185,7 @@ class CopyRegister:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A line for the reader of the kernel."""
+    """A comment in the kernel's text."""
 
     text: str
 
@@ -213,7 +213,7 @@ Statement = (
 
 
 def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:
-    """A printed form for golden tests and readers: one statement a line, loops indented."""
+    """Statements as indented lines, one each, for golden tests and readers."""
     lines: list[str] = []
     pad = "  " * depth
     for statement in statements:

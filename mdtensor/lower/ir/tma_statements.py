@@ -11,7 +11,7 @@ from mdtensor.lower.ir.values import Ref
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map (TMA descriptor): an array in a buffer, and the box that a copy takes.
+    """A tensor map (TMA descriptor): an array in a buffer, and the box of a copy.
 
     Dims are the nearest first, whose elements are neighbours; strides are in elements. A row of a
     box along that dim has 128 bytes, and lies in local memory with its 16-byte pieces in another
@@ -34,7 +34,7 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Declares signals (mbarriers) in local memory: a buffer, their number, arrivals of each.
+    """Declares mbarriers in local memory: arrays of given lengths, and arrivals of each.
 
     A signal is in phase 0, and comes to the next one, 1 or 0 again, when all senders sent it and
     the bytes that it was told to expect are there.
@@ -45,7 +45,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class AwaitSignal:
-    """Waits until a signal has left a phase; the one before the first is 1."""
+    """Waits until an mbarrier has left a phase; the phase before the first one is 1."""
 
     buffer: str
     index: Index
@@ -54,7 +54,7 @@ class AwaitSignal:
 
 @dataclass(frozen=True, slots=True)
 class SendSignal:
-    """Arrives at a signal, and announces how many bytes TMA copies will add."""
+    """Arrives at an mbarrier, and announces the bytes that TMA copies will add."""
 
     buffer: str
     index: Index
@@ -63,7 +63,7 @@ class SendSignal:
 
 @dataclass(frozen=True, slots=True)
 class BulkCopy:
-    """Starts a TMA copy of a box to local memory; a signal tells when it has arrived."""
+    """Starts a TMA copy of a box to local memory, which an mbarrier completes."""
 
     map: str
     at: tuple[Index, ...]
@@ -75,7 +75,7 @@ class BulkCopy:
 
 @dataclass(frozen=True, slots=True)
 class BulkStore:
-    """Starts a TMA copy of a box from local memory, which a fence has published."""
+    """Starts a TMA copy of a box from local memory, after a fence."""
 
     map: str
     at: tuple[Index, ...]
@@ -96,9 +96,9 @@ class AwaitStores:
 
 @dataclass(frozen=True, slots=True)
 class WarpBarrier:
-    """The work-items of a warp wait for each other.
+    """A barrier of the work-items of a warp.
 
-    What they wrote to local memory is `shown` to bulk copies as well.
+    Where `shown`, their writes to local memory are visible to bulk copies as well.
     """
 
     shown: bool = False
@@ -123,7 +123,7 @@ class PanelOperand:
 
 @dataclass(frozen=True, slots=True)
 class PanelProduct:
-    """Four warps begin to add 64 rows times columns to their float32 accumulators together.
+    """An asynchronous wgmma product: four warps add 64 rows times columns to accumulators.
 
     Warp w has rows 16 w to 16 w + 15, its work-items hold of them what those of `MatrixProduct`
     do. There are `steps` of 32 bytes of the reduction. The accumulators, and the operands, must be

@@ -26,7 +26,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; 0.0 and -0.0 are equal, but of another sign."""
+    """A constant; 0.0 and -0.0 compare equal, and differ in `sign`."""
 
     value: bool | int | float
     dtype: np.dtype
@@ -39,7 +39,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`lanes` elements of a buffer, `stride` apart, from `index` on; the rest up to `width` zero.
+    """`lanes` elements of a buffer, `stride` apart, from `index` on; lanes beyond `valid` are 0.
 
     The value has the register type of the buffer's elements (see `register_dtype`).
     """
@@ -59,7 +59,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Calc:
-    """An operation of `translate.scalar` on values; scalars among them widen to the lanes."""
+    """An operation of `translate.scalar` on values; scalar operands are splat to all lanes."""
 
     op: str
     args: tuple[Value, ...]
@@ -100,7 +100,7 @@ class Iota:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Elements of a buffer, one per lane of `places`, which count from `index`.
+    """Elements of a buffer at `index` plus the lanes of `places`.
 
     Only the first `valid` lanes are read where it is not 0; the others are zero.
     """
@@ -124,7 +124,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A vector moved up by `by` lanes; the lanes before take the first ones of `fill`."""
+    """A vector shifted up by `by` lanes; the first lanes of `fill` move in."""
 
     value: Value
     by: int
@@ -132,7 +132,7 @@ class Shift:
 
     @property
     def lanes(self) -> int:
-        """Number of lanes, those of the value."""
+        """Number of lanes, as the shifted value has."""
         return self.value.lanes
 
     @property
@@ -143,7 +143,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """Lanes of two vectors of one length, side by side: `picks` counts on into the second one."""
+    """A shuffle of two vectors of equal length; `picks` count on into the second one."""
 
     first: Ref
     second: Ref
@@ -151,7 +151,7 @@ class Shuffle:
 
     @property
     def lanes(self) -> int:
-        """Number of lanes that are picked."""
+        """Number of lanes of the result."""
         return len(self.picks)
 
     @property
@@ -162,7 +162,7 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Scalars of one type, side by side, as memory holds them; no operand of an operation."""
+    """Scalars of one type packed as memory holds them, for stores only."""
 
     values: tuple[Value, ...]
 

@@ -1,1 +1,1 @@
-"""From an MDHom to a Problem: flat buffers, linear addresses, numbered dims; and its rewrites."""
+"""Problems: MDHoms with flat buffers, linear addresses and numbered dims; and their rewrites."""

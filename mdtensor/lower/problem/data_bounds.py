@@ -1,4 +1,4 @@
-"""Bounds from data: a reduced dim of which each result takes a range that arrays tell.
+"""Data-dependent bounds: a reduced dim over a range that arrays give for each result.
 
 The rows of a compressed sparse array are such ranges: `ptr[i] <= e` and `e < ptr[i + 1]`. To ask of
 every element whether it is in the range is one way to compute that; a loop from the first to the
@@ -22,7 +22,7 @@ from mdtensor.translate.trees import all_substituted, dims_in, params_in, substi
 
 
 def with_bounds(problem: Problem) -> Problem:
-    """The same problem where conditions on a reduced dim are the bounds of its loop.
+    """Rewrite conditions on a reduced dim as the bounds of its loop; unchanged without such.
 
     Every result of the scalar function must be `select(begin <= index & index < end, value,
     identity)` with one and the same condition; arrays tell a bound, and none depends on reduced
@@ -49,14 +49,14 @@ def with_bounds(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The first index of a range, or the one behind its last."""
+    """A bound of a range: its first index, or the index after its last."""
 
     expr: Expr
     is_end: bool
 
 
 def _bound(problem: Problem, dim: int, term: Expr) -> _Bound | None:
-    """The bound of a dim that a condition is; None if it is none that kept dims decide."""
+    """The bound of a dim that a condition expresses; None for others, or if reduced dims matter."""
     op, args = term.op, term.args
     if op not in _MIRRORED:
         return None
@@ -77,7 +77,7 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 def _where(
     problem: Problem, conditions: Sequence[Expr], values: Sequence[Expr]
 ) -> tuple[Expr, ...]:
-    """Values where all conditions hold, and the operator's identity elsewhere."""
+    """Values selected where all conditions hold; the operator's identity elsewhere."""
     if not conditions:
         return tuple(values)
     assert problem.operator is not None and problem.operator.identity is not None
@@ -87,7 +87,7 @@ def _where(
 
 
 def _terms(condition: Expr) -> Iterator[Expr]:
-    """The conditions that all must hold."""
+    """The terms of a conjunction."""
     if condition.op != "and":
         yield condition
         return
@@ -104,7 +104,7 @@ def _all(bounds: Sequence[Expr], op: str) -> Expr:
 
 
 def dims_of(problem: Problem, *exprs: Expr) -> frozenset[int]:
-    """The dims that expressions of reads depend on, also through what is read."""
+    """The dims that expressions over reads depend on, directly or through the elements read."""
     reads = [problem.reads[n] for n in _numbers_of(problem, exprs)]
     exprs = (*exprs, *[part.expr for read in reads for part in read.computed])
     found = {problem.labels.index(label) for expr in exprs for label in dims_in(expr)}
@@ -112,13 +112,13 @@ def dims_of(problem: Problem, *exprs: Expr) -> frozenset[int]:
 
 
 def dims_around(problem: Problem) -> frozenset[int]:
-    """The dims whose points have ranges of their own."""
+    """The dims on which the data-dependent bounds depend; empty without such."""
     bounds = problem.bounds
     return frozenset() if bounds is None else dims_of(problem, bounds.begin, bounds.end)
 
 
 def _numbers_of(problem: Problem, exprs: Sequence[Expr]) -> list[int]:
-    """The numbers of the reads that expressions take, also for their places."""
+    """The numbers of the reads that expressions use, also for computed addresses."""
     waiting, found = [*exprs], set[int]()
     while waiting:
         new = {*params_in(waiting.pop())} - found
@@ -128,7 +128,7 @@ def _numbers_of(problem: Problem, exprs: Sequence[Expr]) -> list[int]:
 
 
 def function_of(problem: Problem, bounds: Bounds) -> tuple[ScalarFunction, tuple[Read, ...]]:
-    """The function that gives begin and end, and the reads whose elements it takes."""
+    """The function that computes the bounds, and the reads that are its arguments."""
     numbers = _numbers_of(problem, (bounds.begin, bounds.end))
     types = [problem.scalar.params[n] for n in numbers]
     own = {n: param(k, dtype) for k, (n, dtype) in enumerate(zip(numbers, types, strict=True))}
@@ -144,7 +144,7 @@ def function_of(problem: Problem, bounds: Bounds) -> tuple[ScalarFunction, tuple
 
 @lru_cache(64)
 def regular(problem: Problem) -> Problem:
-    """The problem whose ranges are all as long as the mean, for estimates; without bounds itself.
+    """The problem with all ranges of mean length, for estimates; unchanged without bounds.
 
     Ranges lie one behind the other, as those of the rows of a sparse array do.
     """

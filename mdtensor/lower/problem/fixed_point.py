@@ -1,4 +1,4 @@
-"""Fixed-point representation: values known to be multiples of one step become integers.
+"""Fixed-point representation: exact multiples of a common step are held as integers.
 
 Sums of weights that conditions select, as scores are, are such numbers: where every partial sum is
 exact, the integers are added instead, and nothing is rounded either way.
@@ -23,7 +23,7 @@ LEAST, MOST = int(np.iinfo(I32).min), int(np.iinfo(I32).max)
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Multiples of `size`, a power of two, from `low` to `high`."""
+    """The range from `low` to `high` of multiples of `size`, a power of two."""
 
     size: Fraction
     low: Fraction
@@ -35,12 +35,12 @@ class Steps:
         )
 
     def plus(self, other: Steps, sign: int) -> Steps:
-        """Sums, or differences."""
+        """The range of a sum, or of a difference."""
         ends = sorted((sign * other.low, sign * other.high))
         return Steps(min(self.size, other.size), self.low + ends[0], self.high + ends[1])
 
     def is_exact(self, dtype: np.dtype) -> bool:
-        """Whether a type holds all of them."""
+        """Whether a type represents all values of the range exactly."""
         most = max(abs(self.low), abs(self.high))
         if dtype.kind == "f":
             held = np.finfo(dtype)
@@ -49,11 +49,11 @@ class Steps:
         return limits.min <= self.low and self.high <= limits.max
 
     def fit(self) -> bool:
-        """Whether an int32 can count the steps; its two ends are left to neutral elements."""
+        """Whether the number of steps fits an int32, whose ends are reserved for identities."""
         return self.low / self.size > LEAST and self.high / self.size < MOST
 
     def number(self, value: float) -> int | None:
-        """A number in steps, clamped to the ends of int32; None where it is not whole.
+        """A value in steps, clamped to the ends of int32; None where it is fractional.
 
         No integer stands for -0.0.
         """
@@ -134,7 +134,7 @@ def _of_constant(expr: Expr) -> Steps | None:
 
 @lru_cache(1024)  # what is shared is looked at once
 def counted(expr: Expr, size: Fraction) -> Expr:
-    """The expression as an int32 number of steps."""
+    """The expression in fixed point: an int32 number of steps."""
     match expr.op:
         case "const":
             assert isinstance(expr.value, int | float)

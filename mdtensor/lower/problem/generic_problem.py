@@ -1,4 +1,4 @@
-"""The structure of a problem: what all shapes share, with names where they differ.
+"""The structure of a problem: the problem with symbolic sizes, shared by all shapes.
 
 One kernel serves all shapes of a structure; the sizes that go with the names are its arguments.
 """
@@ -44,7 +44,7 @@ LITERAL_SLIDE = 3
 
 
 def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
-    """The structure of a problem, and the sizes that give back this one problem.
+    """The structure of a problem, and the sizes that instantiate it as this problem.
 
     Extents become names, and strides too unless they are -1, 0 or 1, or small where no neighbours
     are closer; offsets unless they are small or a few strides, those of results unless they are 0
@@ -77,10 +77,7 @@ _known = Bounded[tuple[object, ...], Problem](1024)
 
 
 def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:
-    """A key that tells structures apart, where only extents and strides are names; and sizes.
-
-    None for a structure with other names.
-    """
+    """A cheap key of a problem's structure, and its sizes; None where more than sizes vary."""
     finish = problem.finish
     functions = (problem.scalar,) if finish is None else (problem.scalar, finish.function)
     if any(dims_in(result) for function in functions for result in function.results):
@@ -118,19 +115,19 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
 
 
 def _literal(number: int) -> int:
-    """A small number as a plain int, also where it is traced (see `api.calls.traced_ints`)."""
+    """A small number as a plain int, also for traced ints (see `api.calls.traced_ints`)."""
     return _LITERALS[bisect_left(_LITERALS, number)]
 
 
 def _first_alike(writes: Sequence[Write], number: int) -> int:
-    """The first write with the same buffer and strides, as halves of complex numbers have."""
+    """The number of the first write with the same buffer and strides."""
     own = writes[number]
     walks = ((write.buffer, write.strides) for write in writes)
     return next(n for n, walk in enumerate(walks) if walk == (own.buffer, own.strides))
 
 
 def _is_beside(writes: Sequence[Write], number: int) -> bool:
-    """Whether another write walks through the same buffer alike, a few elements apart."""
+    """Whether another write has the same buffer and strides."""
     own = writes[number]
     walks = ((write.buffer, write.strides) for n, write in enumerate(writes) if n != number)
     return (own.buffer, own.strides) in walks
@@ -147,12 +144,12 @@ def apart_along(strides: Sequence[int | None], d: int, *, general: bool) -> int:
 
 
 def _literals_of(walk: Sequence[int | None]) -> tuple[int, ...]:
-    """The strides of an access that are part of a structure where it has them."""
+    """The stride values that stay literal in a structure, given an access's strides."""
     return LITERAL_STRIDES if 1 in walk or -1 in walk else (*LITERAL_STRIDES, *FURTHER)
 
 
 def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
-    """Kept dims along which windows overlap, each with the window's dim and the stride in it.
+    """Kept dims along which windows overlap, each with the window's dim and its stride there.
 
     In arrays that lie in order dims have no elements in common, whatever their extents are.
     """
@@ -170,7 +167,7 @@ def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int
 
 @dataclass(slots=True)
 class _Names:
-    """Collects names and their values in the order in which they are given."""
+    """The symbolic names of a structure and their values, in order of creation."""
 
     problem: Problem
     sizes: dict[str, int] = field(default_factory=dict[str, int])
@@ -242,7 +239,7 @@ class _Names:
         return as_index(_literal(constant)) if isinstance(value, Index) else _literal(constant)
 
     def write_offset(self, label: str, number: int) -> Index | int:
-        """The offset of a write; a literal where another one walks alike, as complex halves do."""
+        """The offset of a write; a literal where another write has the same strides."""
         offset = self.problem.writes[number].offset
         if as_index(offset).constant and not _is_beside(self.problem.writes, number):
             return self.name(label, offset)
@@ -260,11 +257,11 @@ class _Names:
         return replace(given, offset=self.shared_offset(label, given), computed=computed)
 
     def gap(self, label: str, stride: Index) -> Index:
-        """The stride of a computed place: neighbours, as most are, need no product."""
+        """The stride of a computed index; 1 stays literal, to need no product."""
         return as_index(1) if stride.constant == 1 else self.name(label, stride)
 
     def shared_offset(self, label: str, given: Read) -> Index | int:
-        """The offset; reads at the same place of a stream keep one name, so that they are one."""
+        """The offset of a read; reads of the same element share a name."""
         same = (
             n
             for n, read in enumerate(self.problem.reads)
@@ -276,7 +273,7 @@ class _Names:
         return self.offset(label + "at" if first is None else f"read{first}_at", given.offset)
 
     def steps(self, given: Read) -> Index | None:
-        """The offset as a few strides of its stream plus a small rest; None if it is not.
+        """The offset of a read as multiples of its stream's strides plus a small rest; or None.
 
         So neighbours along all dims are told apart by numbers of steps, and share what they read.
         """
@@ -310,7 +307,7 @@ class _Names:
         return replace(given, results=self.expressions(label, given.results))
 
     def expressions(self, label: str, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Expressions on the new dims, with names for the large constants beside their indices."""
+        """Expressions on the structure's dims, with names for large constants beside indices."""
         rename, count = renaming(self.labels), itertools.count()
         places = _places_of_indices(exprs)
 
@@ -330,9 +327,9 @@ class _Names:
 
 
 def _places_of_indices(exprs: Sequence[Expr]) -> set[int]:
-    """The ids of the nodes below values that are compared with an index for being equal to it.
+    """The ids of all nodes below expressions that are compared with an index for equality.
 
-    Such a value is a place that is computed, and extents are in it where it counts from the end.
+    Such an expression is a computed index, with extents in it where it counts from the end.
     """
     found = [
         other

@@ -1,4 +1,4 @@
-"""Merging of dims: two dims that every access walks through contiguously become one."""
+"""Merging of dims: two dims that are contiguous in every access become one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(slots=True)
 class Merging:
-    """The state of merging: dims that are left, and the strides of every access.
+    """The state of merging: the remaining dims, and the strides of every access.
 
     `strides` are those of every access, `fixed` the dims whose index some expression takes. Where
     elements are combined `in_order`, so are the reduced dims.
@@ -21,7 +21,7 @@ class Merging:
     in_order: bool
 
     def merged(self) -> list[int]:
-        """Merges dims as long as a pair can be merged; returns those that are left.
+        """Merge pairs of dims until none can be merged; return the remaining dims.
 
         Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b)
         and both are combined alike; a contiguous element-wise computation becomes one loop. Where

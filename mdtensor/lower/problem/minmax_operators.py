@@ -1,4 +1,4 @@
-"""Float minima and maxima as one instruction instead of a comparison and a selection.
+"""Float minima and maxima by one instruction instead of a comparison and a select.
 
 An operator that takes the right value where that is less (or greater), and else the left one, drops
 a NaN on the right. On the left there is none: accumulators begin with the identity, an infinity.
@@ -24,7 +24,7 @@ _FUNCTIONS = {"lt": ("fmin", math.inf), "gt": ("fmax", -math.inf)}
 
 @lru_cache(maxsize=256)
 def with_extremes(problem: Problem) -> Problem:
-    """Replaces selections of the smaller or larger float by `fmin` and `fmax`."""
+    """Replace selects of the smaller or larger float by `fmin` and `fmax`."""
     operator = problem.operator
     if operator is None or operator.identity is None or operator.in_order is not None:
         return problem
@@ -35,7 +35,7 @@ def with_extremes(problem: Problem) -> Problem:
 
 
 def _extreme(operator: Operator, position: int) -> Expr:
-    """The result at a position as `fmin` or `fmax`; unchanged if it is neither."""
+    """An operator's result as `fmin` or `fmax`; unchanged if it is neither."""
     result = operator.results[position]
     if result.op != "select" or result.args[0].op not in _FUNCTIONS:
         return result

@@ -31,9 +31,9 @@ Places = Mapping[int, Steps]
 
 
 def with_narrow_places(problem: Problem) -> Problem:
-    """The same computation with narrow tuples; the problem itself where none fit.
+    """Rewrite a problem's tuples to narrow types; unchanged where none fits.
 
-    Extents are numbers here: a structure is that of a problem which this was done to.
+    It needs fixed extents, so that a structure is generalised afterwards.
     """
     best = problem.operator
     if best is None or best.identity is None:
@@ -55,7 +55,7 @@ def with_narrow_places(problem: Problem) -> Problem:
 
 
 def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) -> Steps | None:
-    """The fixed-point range of an element that can be narrow; None if it cannot."""
+    """The fixed-point range of a tuple element that can be narrowed; None if it cannot."""
     expr = problem.scalar.results[n]
     if expr.dtype not in (I64, F64) or isinstance(identity, complex):
         return None
@@ -75,7 +75,7 @@ def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) ->
 
 
 def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | None:
-    """The fixed-point range of a whole sum, where it fits and nothing else depends on it."""
+    """The fixed-point range of a whole sum; None if it does not fit, or other results use it."""
     width = len(best.dtypes)
     added = [arg.number for arg in best.results[n].args if arg.op == "param"]
     others = [_is_taken(best.results[m], (n, n + width)) for m in range(width) if m != n]
@@ -93,15 +93,15 @@ def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | Non
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
-    """Whether an expression selects one of a pair of parameters, which it may also compare.
+    """Whether an expression selects one of a pair of parameters; False if it compares at most.
 
-    None where something else is done with them.
+    None where it uses them otherwise.
     """
     return folded([expr], lambda node, uses: _takes(node, uses, pair))[0]
 
 
 def _takes(expr: Expr, uses: list[bool | None], pair: tuple[int, int]) -> bool | None:
-    """The same of a node, whose arguments have these uses."""
+    """The step of `_is_taken` for one node, given the results for its arguments."""
     if expr.op == "param":
         return expr.number in pair
     if None in uses:
@@ -141,7 +141,7 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
 
 
 def _neutral(value: Number, steps: Steps) -> int:
-    """The narrow neutral element, an end of int32 where its value does not fit."""
+    """The identity in steps, clamped to an end of int32 where it does not fit."""
     assert not isinstance(value, complex)
     number = steps.number(value)
     assert number is not None
@@ -149,7 +149,7 @@ def _neutral(value: Number, steps: Steps) -> int:
 
 
 def _widening(problem: Problem, identity: tuple[Number, ...], places: Places) -> Finish:
-    """The finish that converts narrow elements back to the types that are written."""
+    """The epilogue that converts narrow elements back to their original types."""
     held = problem.scalar.result_dtypes
     narrow = tuple(I32 if n in places else dtype for n, dtype in enumerate(held))
     whole = [param(n, dtype) for n, dtype in enumerate(narrow)]

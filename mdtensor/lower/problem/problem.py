@@ -1,4 +1,4 @@
-"""Problem: an MDHom as the lowering sees it: flat buffers, linear addresses, numbered dims.
+"""Problem: an MDHom with flat buffers, linear addresses and numbered dims, to be lowered.
 
 Extents, strides and offsets are index expressions. In a problem for one shape they are numbers; in
 the one problem that stands for all shapes of a structure they are names
@@ -46,7 +46,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """All reads of one buffer that differ only by a constant: a buffer and a stride per dim.
+    """A buffer and strides per dim, shared by all reads that differ only in constant offsets.
 
     Where an index into one of `axes`, which the strides count already, lies outside, the element is
     zero. Offsets of reads count from where these indices are 0 (see `lower.problem.zero_padding`).
@@ -63,7 +63,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A part of an address that is computed: the index into an axis, and the axis' stride.
+    """A computed part of an address: the index into an axis, and the axis' stride.
 
     Parameter n of `expr` is what read n gives. Values below zero count from the end of the axis;
     what is still outside is moved to the nearest end.
@@ -76,7 +76,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An element that a scalar function takes: a stream, an offset, and what is computed."""
+    """An element that a scalar function reads: a stream, an offset, and computed indices."""
 
     stream: int
     offset: Index | int
@@ -85,7 +85,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Where one element of the result tuple goes: a buffer, a stride per dim, an offset."""
+    """The address of one element of the result tuple: a buffer, a stride per dim, an offset."""
 
     buffer: int
     strides: tuple[Index, ...]
@@ -94,7 +94,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The scalar function on finished tuples: takes their elements, then those of `reads`."""
+    """The epilogue: a function of combined tuples' elements, then of those of `reads`."""
 
     function: ScalarFunction
     reads: tuple[Read, ...] = ()
@@ -102,10 +102,10 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The range of a reduced dim that counts, from `begin` up to `end`, which kept dims decide.
+    """The valid range of a reduced dim, from `begin` up to `end`, which depend on kept dims.
 
-    Parameter n of the expressions, which are int64, is what read n gives. What a range has outside
-    of the dim is not there.
+    Parameter n of the expressions, which are int64, is what read n gives. Ranges are clipped to the
+    dim.
     """
 
     dim: int
@@ -115,7 +115,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Problem:
-    """The index space, what is read, computed, combined and written; dims are numbered.
+    """A computation: index space, reads, scalar function, operator, writes; dims are numbered.
 
     `labels` are the dims' names for readers of the kernel; they take no part in comparison of
     structures, which use numbers. `reduced[d]` tells whether elements along dim d are combined by
@@ -158,13 +158,13 @@ class Problem:
 
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:
-        """Types of the elements that are written: the finish's results, or the tuple's."""
+        """Types of the written elements, after the epilogue if there is one."""
         last = self.scalar if self.finish is None else self.finish.function
         return last.result_dtypes
 
     @cached_property
     def finish_streams(self) -> int:
-        """Number of the first stream that only the finish reads."""
+        """Number of the first stream that only the epilogue reads."""
         count = len(self.streams)
         if self.finish is None:
             return count
@@ -172,22 +172,22 @@ class Problem:
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
-        """What the scalar function reads, then what the finish reads."""
+        """The reads of the scalar function, then those of the epilogue."""
         return self.reads if self.finish is None else (*self.reads, *self.finish.reads)
 
     @property
     def accumulates_in_place(self) -> bool:
-        """Whether unfinished tuples may wait in the outputs, which have their types then."""
+        """Whether partial results can be held in the outputs, as both have equal types."""
         stored = tuple(self.outputs[write.buffer] for write in self.writes)
         return stored == self.scalar.result_dtypes
 
     def is_plain(self, stream: int) -> bool:
-        """Whether the scalar function reads one element of a stream per point, nothing computed."""
+        """Whether a stream is read once per point, without computed indices."""
         found = {(read.offset, bool(read.computed)) for read in self.reads if read.stream == stream}
         return len(found) == 1 and not found.pop()[1]
 
     def places(self, stream: int) -> tuple[Index, ...]:
-        """The offsets at which the scalar function reads a stream; () where some are computed."""
+        """The distinct offsets at which a stream is read; () where indices are computed."""
         found = [read for read in self.reads if read.stream == stream]
         if any(read.computed for read in found):
             return ()
@@ -210,7 +210,7 @@ class Problem:
 
     @cached_property
     def result_dims(self) -> tuple[int, ...]:
-        """Numbers of the dims that results are written along: kept ones and a scanned one."""
+        """Numbers of the dims of the result: kept ones and a scanned one."""
         return tuple(d for d in self.dims if not self.reduced[d] or d == self.scanned)
 
     @cached_property
@@ -229,11 +229,11 @@ class Problem:
 
     @property
     def is_general(self) -> bool:
-        """Whether extents are names: one kernel for all shapes of the structure."""
+        """Whether sizes are symbolic: one kernel for all shapes of the structure."""
         return bool(self.sizes)
 
     def extent(self, dim: int) -> int:
-        """The extent of a dim, as a number."""
+        """The extent of a dim as a number; LoweringError if it is symbolic."""
         value = self._numbers[dim]
         if value is None:
             raise LoweringError(f"dim {self.labels[dim]!r} has no fixed extent")
@@ -302,10 +302,7 @@ def _flattened(real: MDHom, units: bool) -> Problem:
 
 
 def _units_like_others(real: MDHom) -> list[str]:
-    """The dims of extent 1, along which results lie, that have the same role as a longer one.
-
-    They are read and written by the same accesses.
-    """
+    """Concatenated dims of extent 1 that the same accesses use as some longer dim."""
     units = [dim for dim in real.dims if dim.extent == 1 and isinstance(dim.combine, Concat)]
     if not units:
         return []
@@ -349,15 +346,15 @@ def _indices(strides: Sequence[int], dims: Sequence[int]) -> tuple[Index, ...]:
 
 
 def _reach(buffer: BufferSpec) -> tuple[int, int]:
-    """Where the first and the last element of a buffer lie."""
+    """The offsets of the first and the last element of a buffer."""
     spans = [s * (n - 1) for s, n in zip(buffer.spec.strides, buffer.spec.shape, strict=True)]
     return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
 
 
 def reaching_own_points(problem: Problem) -> Problem:
-    """The same problem where nothing is known of its inputs beyond what its points read.
+    """The problem with each input's known extent reduced to what its points read.
 
-    It is computed at several places of larger arrays, the last of which may be an end.
+    For problems that run at several places of larger arrays, the last of which may be an end.
     """
     if any(read.computed for read in problem.all_reads):
         return replace(problem, reaches=())
@@ -377,7 +374,7 @@ def reaching_own_points(problem: Problem) -> Problem:
 
 
 class _Views:
-    """Collects the streams of accesses: a buffer, and a stride per dim."""
+    """The streams of accesses as they are collected: a buffer, and a stride per dim."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.labels = labels
@@ -386,7 +383,7 @@ class _Views:
         self.first = 0
 
     def begin_finish(self) -> None:
-        """From now on, streams are not shared with those before."""
+        """Begin the epilogue's streams, which are not shared with earlier ones."""
         self.first = len(self.streams)
 
     def read(self, access: BufferAccess, buffer: BufferSpec) -> Read:
@@ -409,12 +406,12 @@ class _Views:
 
 
 def _on_dims(function: ScalarFunction, labels: Sequence[str]) -> ScalarFunction:
-    """The function where the indices of dims that are dropped are 0."""
+    """The function with indices of dropped dims replaced by 0."""
     return function.rewritten(_dropping_dims(labels))
 
 
 def _dropping_dims(labels: Sequence[str]) -> Callable[[Expr], Expr]:
-    """The rule that makes indices of other dims than these 0."""
+    """A rewrite rule that replaces indices of dims not in `labels` by 0."""
 
     def kept(node: Expr) -> Expr:
         is_dropped = node.op == "index" and node.value not in labels

@@ -1,4 +1,4 @@
-"""The store's key of a problem: equal for problems that lower alike, on any machine."""
+"""Cache keys of problems, equal for problems that lower alike, on any machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE_GENERATION = 3
 
 
 def problem_key(problem: Problem) -> str:
-    """A line that people can read and that tells problems apart.
+    """The cache key of a problem: one readable line.
 
     Extents with `+` are reduced; each access has its type and its stride per dim.
 
@@ -35,7 +35,7 @@ def problem_key(problem: Problem) -> str:
 
 
 def key_pattern(structure: Problem) -> str | None:
-    """The keys of all problems of a structure, where `str.format` puts its sizes, by their numbers.
+    """A `str.format` template of the keys of a structure's problems, by numbers of sizes; or None.
 
     None where more than extents and strides differ from problem to problem.
 
@@ -74,7 +74,7 @@ def key_pattern(structure: Problem) -> str | None:
 
 
 def key_form(structure: Problem) -> re.Pattern[str]:
-    """A pattern that matches the keys of all problems of a structure, and of few others.
+    """A regular expression that matches the keys of a structure's problems, and few others.
 
     Its groups are what differs, the extents first.
 
@@ -95,7 +95,7 @@ def key_form(structure: Problem) -> re.Pattern[str]:
 
 
 def structure_in_key(key: str) -> str:
-    """The structure that a key tells of, for people: extents and strides of several are stars.
+    """The readable structure in a key, with stars for extents and most strides.
 
     >>> structure_in_key("mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1)")
     'mul/add *,*+,* float32(*,1,0) float32(0,*,1) -> float32(*,0,1)'
@@ -115,7 +115,7 @@ _KEY = re.compile(r"(.*) ([\d,+]*) ((?:\w+\([-\d,]*\) )*-> (?:\w+\([-\d,]*\) ?)+
 
 
 def _line(problem: Problem, shown: Callable[[Index], str]) -> str:
-    """The key, with extents and strides as they are shown."""
+    """The key, with extents and strides formatted by `shown`."""
     dims = ",".join(
         [
             shown(extent) + "+" * reduced
@@ -137,7 +137,7 @@ def _line(problem: Problem, shown: Callable[[Index], str]) -> str:
 
 
 def _digest(problem: Problem) -> str:
-    """Eight hexadecimal digits for what the line does not show: functions, offsets, buffers."""
+    """Eight hexadecimal digits that hash what the line omits: functions, offsets, buffers."""
     return _digits(
         problem.scalar,
         problem.operator,

@@ -1,4 +1,4 @@
-"""(MDHom, Target) -> Problem: the problem of a formal object as one kind of device computes it."""
+"""(MDHom, Target) -> Problem: the problem of an MDHom, rewritten for one kind of device."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from mdtensor.translate.md_hom import MDHom
 
 
 def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
-    """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
+    """The problem of an `md_hom` for a device; without tf32 rounding if it has no tensor cores.
 
-    Processors go through ranges that arrays tell. Places of tuples are as narrow as they can be;
-    what has no vectors compares words. Raises LoweringError where one kernel cannot compute it
-    (see `problem_from_md_hom`).
+    CPUs loop over data-dependent ranges. Tuples are narrowed; GPUs compare small integers as 32-bit
+    words. Raises LoweringError where one kernel cannot compute it (see `problem_from_md_hom`).
     """
     problem = problem_from_md_hom(md_hom, units=target.kind == "cpu")
     if not target.matrices:

@@ -1,4 +1,4 @@
-"""Problems as text: one line for the dims, and one for each element that is read or written."""
+"""Problems as text: a line for the dims, and one for each read and write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdtensor.lower.problem.problem import Problem, Read
 
 
 def problem_text(problem: Problem) -> str:
-    """The whole problem for people; addresses count elements, `+` marks dims that are combined.
+    """A problem as readable text; addresses count elements, `+` marks combined dims.
 
     >>> from mdtensor.lower.problem.problem import problem_from_md_hom
     >>> from mdtensor.specs import TensorSpec
@@ -45,7 +45,7 @@ def problem_text(problem: Problem) -> str:
 
 
 def _names(problem: Problem) -> list[str]:
-    """The dims' labels, which are numbers in problems that stand for all shapes."""
+    """The dims' labels; `d0`, `d1`, … for numbered dims."""
     return [label if label.isidentifier() else f"d{label}" for label in problem.labels]
 
 

@@ -1,4 +1,4 @@
-"""The scatter pattern: a dim along which every element contributes at one index only.
+"""The scatter pattern: along some dim, every element contributes at one index only.
 
 In a histogram, an element counts in one bin only: `f(e, b) = 1 if e == b else 0`. Walking through
 all bins for every element is one way to compute that; to go straight to the bin is another.
@@ -19,9 +19,9 @@ from mdtensor.translate.trees import dims_in
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A kept dim, its index as an int64 expression, and what is combined there.
+    """A scatter: its kept dim, the index as an int64 expression, and the values combined there.
 
-    Where the index is outside of the dim, nothing is.
+    Nothing is combined where the index is out of range.
     """
 
     dim: int
@@ -49,7 +49,7 @@ def selection_of(problem: Problem) -> Selection | None:
 
 
 def chosen(problem: Problem) -> tuple[Expr, tuple[Expr, ...]] | None:
-    """The condition under which a point counts, and its values; None where all points count.
+    """The condition under which a point contributes, and its values; None if unconditional.
 
     Every result of the scalar function must be `select(condition, value, identity)`.
     """
@@ -68,7 +68,7 @@ def chosen(problem: Problem) -> tuple[Expr, tuple[Expr, ...]] | None:
 
 
 def selected(problem: Problem) -> Selection:
-    """The selected dim of a problem that is scattered; LoweringError where there is none."""
+    """The scatter pattern of a problem; LoweringError where it has none."""
     selection = selection_of(problem)
     if selection is None:
         raise LoweringError("the scalar function selects no dim")
@@ -76,13 +76,13 @@ def selected(problem: Problem) -> Selection:
 
 
 def _is_constant(expr: Expr, value: Number) -> bool:
-    """Whether an expression is that number, or NaN too."""
+    """Whether an expression is the constant `value`; NaN equals NaN."""
     are_nan = expr.value != expr.value and value != value
     return expr.op == "const" and (expr.value == value or are_nan)
 
 
 def _converted_inside(expr: Expr) -> Expr:
-    """A conversion of what is selected as a selection of what is converted."""
+    """The expression with a cast of a select moved into the select's branches."""
     if expr.op != "cast" or expr.args[0].op != "select":
         return expr
     condition, *choices = expr.args[0].args
@@ -108,6 +108,6 @@ def _equation(condition: Expr) -> tuple[str, Expr] | None:
 
 
 def selecting(problem: Problem, selection: Selection) -> Problem:
-    """The problem whose scalar function gives the values, and then the index where they count."""
+    """The problem whose scalar function yields the scattered values, then their index."""
     results = (*selection.values, selection.index)
     return replace(problem, scalar=replace(problem.scalar, results=results), finish=None)

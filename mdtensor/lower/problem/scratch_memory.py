@@ -1,4 +1,4 @@
-"""Scratch memory: what lies there, in how many bytes, and how many a problem may have.
+"""Scratch memory: its contents, its size, and the limit for a problem.
 
 Staged tiles of processors lie there, one set for each group, and the results of groups that share a
 reduction. Sizes are numbers for a problem with fixed extents, and expressions for a general one.
@@ -21,14 +21,14 @@ from mdtensor.translate.scalar import Expr
 
 CELL = 8  # bytes that one partial result takes, whatever its type
 ALIGNMENT = 64  # bytes at whose multiples staged tiles begin
-# What a problem may have: so many bytes in any case, and for each byte of operands and results.
+# The limit per problem: bytes in any case, and bytes per byte of operands and results.
 ALLOWANCE, SHARE = 64 << 20, 2
 
 Size = TypeVar("Size", int, Index)
 
 
 def most_scratch(problem: Problem) -> int:
-    """Bytes of scratch memory that the kernels of a problem with fixed extents may take.
+    """The limit of scratch memory, in bytes, for a problem with fixed extents.
 
     One cell for each result is always allowed: without it nothing can be scattered.
     """
@@ -40,7 +40,7 @@ def most_scratch(problem: Problem) -> int:
 
 
 def operand_bytes(problem: Problem) -> int:
-    """Bytes of the elements of all inputs that a problem with fixed extents reads."""
+    """Bytes of all input elements that a problem with fixed extents reads."""
     found = [0] * len(problem.inputs)
     for number, stream in enumerate(problem.streams):
         elements = _elements_read(problem, number)
@@ -50,7 +50,7 @@ def operand_bytes(problem: Problem) -> int:
 
 
 def _elements_read(problem: Problem, number: int) -> int:
-    """Elements of a stream, but no more than lie between its first and its last one."""
+    """An upper bound of the elements read of a stream, also by its address range."""
     strides = problem.streams[number].strides
     reads = [read for read in problem.all_reads if read.stream == number]
     offsets = [as_index(read.offset).constant or 0 for read in reads]
@@ -62,29 +62,29 @@ def _elements_read(problem: Problem, number: int) -> int:
 
 
 def _computed(read: Read) -> list[tuple[int, int]]:
-    """Extents and strides of the axes into which indices are computed."""
+    """Extents and strides of a read's axes with computed indices."""
     return [(part.extent.constant or 0, part.stride.constant or 0) for part in read.computed]
 
 
 def whole_lines(size: Size) -> Size:
-    """A size in bytes, rounded up to the alignment where it is a number."""
+    """A size in bytes, rounded up to the alignment if it is a number."""
     if isinstance(size, int):
         return -(-size // ALIGNMENT) * ALIGNMENT
     return size if size.constant is None else as_index(whole_lines(size.constant))
 
 
 def is_aligned(size: Index) -> bool:
-    """Whether a size in bytes is a multiple of the alignment, whatever its names stand for."""
+    """Whether a size in bytes is a multiple of the alignment for all values of its names."""
     return not any(factor % ALIGNMENT for _, factor in size.terms)
 
 
 def size_of_tile(problem: Problem, number: int, lengths: Sequence[Size], point: Size) -> Size:
-    """Size of a processor's staged tile, whose dims have these lengths, by that of a point."""
+    """Size of a CPU's staged tile of given lengths per dim, from the size of a point."""
     return reduce(lambda size, d: size * lengths[d], problem.used[number], point)
 
 
 def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
-    """The type in which a staged tile is held: the one that the computation converts it to.
+    """The element type of a staged tile: the one that the computation converts to.
 
     Where elements are used as they are, or converted to several types, or the tile is used as a
     whole, it is their own.
@@ -101,7 +101,7 @@ def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dt
 
 
 def _dtypes_of_uses(exprs: Sequence[Expr], positions: set[int]) -> set[np.dtype]:
-    """The types in which the parameters at some positions are used."""
+    """The types to which some parameters are converted where they are used."""
 
     def is_meant(expr: Expr) -> bool:
         return expr.op == "param" and expr.value in positions

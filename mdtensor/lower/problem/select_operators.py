@@ -48,7 +48,7 @@ class SelectConditions:
 
 @lru_cache(64)
 def choice_of(problem: Problem, *, in_order: bool) -> SelectConditions | None:
-    """The selection by which a point is combined; None if the operator computes new tuples."""
+    """The selection that combines a point; None if the operator computes new tuples."""
     operator = problem.operator
     if operator is None or (condition := right_wins(operator, in_order=in_order)) is None:
         return None
@@ -89,7 +89,7 @@ def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:
 
 
 def _weaker(condition: Expr, others: list[Expr], *, holds: bool) -> Expr:
-    """A necessary condition, or one of the negation, that does not use some values."""
+    """A condition implied by the given one (its negation unless `holds`), free of some values."""
     if condition.size > _LARGEST:
         return TRUE
     if condition.op == "not":
@@ -119,7 +119,7 @@ def right_wins(operator: Operator, *, in_order: bool = False) -> Expr | None:
 
 
 def _takes(expr: Expr, left: int, right: int) -> Expr | None:
-    """The condition under which an expression is its right parameter rather than its left one."""
+    """The condition under which an expression equals parameter `right`, not `left`; or None."""
 
     def step(node: Expr, args: list[Expr | None]) -> Expr | None:
         if node.op == "param" and node.number in (left, right):
@@ -135,7 +135,7 @@ def _takes(expr: Expr, left: int, right: int) -> Expr | None:
 
 
 def _with_names(expr: Expr, names: dict[Expr, Expr]) -> Expr:
-    """The expression with parameters in place of some parts."""
+    """The expression with some subexpressions replaced by parameters."""
 
     def step(node: Expr, args: list[Expr]) -> Expr:
         return names[node] if node.args and node in names else with_args(node, args)

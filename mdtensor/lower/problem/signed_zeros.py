@@ -1,4 +1,4 @@
-"""Signs of zeros in sums of floats: those of NumPy.
+"""NumPy's signs of zeros in sums of floats.
 
 A sum begins with 0.0, so that one of -0.0 alone is 0.0. A prefix sum begins with its first element:
 with -0.0, which changes no number that is added to it.
@@ -19,7 +19,7 @@ from mdtensor.translate.scalar_function import ScalarFunction
 def beginning_with_zero(
     function: ScalarFunction, operator: Operator | None, dims: Sequence[Dim]
 ) -> ScalarFunction:
-    """The function whose results have 0.0 added, where no loop does that: over dims of extent 1.
+    """Add 0.0 to a function's results where its sums run over dims of extent 1 only.
 
     >>> from mdtensor.translate.combine import named
     >>> from mdtensor.translate.scalar_function import identity_function
@@ -42,7 +42,7 @@ def beginning_with_zero(
 
 
 def with_scans_from_minus_zero(operator: Operator | None, dims: Sequence[Dim]) -> Operator | None:
-    """The operator of a scan with -0.0 as the neutral element of its sums.
+    """A scan's operator with -0.0 as the identity of its sums.
 
     >>> from mdtensor.translate.combine import named
     >>> add = named("add", ["f4"])
@@ -58,7 +58,7 @@ def with_scans_from_minus_zero(operator: Operator | None, dims: Sequence[Dim]) -
 
 
 def _sums(operator: Operator) -> tuple[int, ...]:
-    """Elements of tuples that are sums of floats."""
+    """The numbers of tuple elements that are sums of floats."""
     width = len(operator.dtypes)
     return tuple(
         n

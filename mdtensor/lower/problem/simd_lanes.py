@@ -1,4 +1,4 @@
-"""How many SIMD lanes a computation can have.
+"""The limit of SIMD lanes for a computation.
 
 OpenCL C's vectors end at 16 elements, which fill half a register of 64 bytes where elements have
 two. Its compilers for processors know longer ones, as far as plain arithmetic goes.
@@ -26,7 +26,7 @@ _NARROW = 2  # bytes
 
 
 def most_lanes(problem: Problem) -> int:
-    """The longest vectors that a problem's functions can be computed with."""
+    """The longest vector, in lanes, in which a problem's functions can be computed."""
     if problem.scanned >= 0 or any(read.computed for read in problem.all_reads):
         return LANES
     types = (*problem.inputs, *problem.outputs)

@@ -29,7 +29,7 @@ TRUE, FALSE = const(True, BOOL), const(False, BOOL)
 
 
 def simplified(expr: Expr) -> Expr:
-    """An expression with the same values.
+    """A simplified expression with the same values.
 
     >>> from mdtensor.translate.scalar import equal, param, select
     >>> agree = equal(param(0, "i4"), param(1, "i4"))
@@ -40,7 +40,7 @@ def simplified(expr: Expr) -> Expr:
 
 
 def all_simplified(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Several expressions, which share what they shared before."""
+    """Simplify several expressions; subexpressions stay shared."""
     return all_rewritten(exprs, _rule)
 
 
@@ -67,7 +67,7 @@ def _rule(expr: Expr) -> Expr:
 
 
 def both(lhs: Expr, rhs: Expr) -> Expr:
-    """Whether two conditions hold."""
+    """The simplified conjunction of two conditions."""
     if lhs == rhs or FALSE in (lhs, rhs):
         return FALSE if FALSE in (lhs, rhs) else lhs
     if TRUE in (lhs, rhs):
@@ -76,7 +76,7 @@ def both(lhs: Expr, rhs: Expr) -> Expr:
 
 
 def any_of(lhs: Expr, rhs: Expr) -> Expr:
-    """Whether one of two conditions holds."""
+    """The simplified disjunction of two conditions."""
     if lhs == rhs or TRUE in (lhs, rhs):
         return TRUE if TRUE in (lhs, rhs) else lhs
     if FALSE in (lhs, rhs):
@@ -85,7 +85,7 @@ def any_of(lhs: Expr, rhs: Expr) -> Expr:
 
 
 def negated(condition: Expr) -> Expr:
-    """Whether a condition does not hold."""
+    """The simplified negation of a condition."""
     if condition.op == "const":
         return FALSE if condition.value else TRUE
     if condition.op == "not":
@@ -94,7 +94,7 @@ def negated(condition: Expr) -> Expr:
 
 
 def either(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-    """The condition `then` where `condition` holds, else the condition `otherwise`."""
+    """The simplified selection of `then` or `otherwise`, both conditions, by `condition`."""
     if condition.op == "const":
         return then if condition.value else otherwise
     if then == otherwise:
@@ -112,7 +112,7 @@ def either(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
 
 
 def _comparison(expr: Expr) -> Expr:
-    """A comparison with a constant: of each choice, and known where no value of a span is in it."""
+    """A comparison folded by constants: moved into a select's branches, or decided by ranges."""
     lhs, rhs = expr.args
     if lhs.op == rhs.op == "const":
         one, other = (np.asarray(side.value, side.dtype) for side in (lhs, rhs))
@@ -138,7 +138,7 @@ def _has_constant(selection: Expr) -> bool:
 
 
 def _sum(lhs: Expr, rhs: Expr) -> Expr:
-    """A sum of integers: of choices between constants one is 0, and one constant comes last."""
+    """A normalised sum of integers: its constants are merged, and come last."""
     (first, before), (second, behind) = _split(lhs), _split(rhs)
     constant = _wrapped(before + behind, lhs.dtype)
     terms = [term for term in (first, second) if term is not None]
@@ -149,7 +149,7 @@ def _sum(lhs: Expr, rhs: Expr) -> Expr:
 
 
 def _split(expr: Expr) -> tuple[Expr | None, int]:
-    """A term of a sum without its constant, and the constant."""
+    """A summand without its constant part, and that constant."""
     if expr.op == "const":
         assert isinstance(expr.value, int)
         return None, expr.value
@@ -166,7 +166,7 @@ def _split(expr: Expr) -> tuple[Expr | None, int]:
 
 
 def _wrapped(value: int, dtype: np.dtype) -> Expr:
-    """A constant modulo the width of its type."""
+    """An integer constant, wrapped to the range of its type."""
     bits = 8 * dtype.itemsize
     low = value % (1 << bits)
     is_negative = dtype.kind == "i" and low >> (bits - 1)
@@ -208,7 +208,7 @@ def span_of(expr: Expr) -> tuple[int, int] | None:
 
 @lru_cache(4096)  # what is shared is converted once
 def _truncated(expr: Expr, dtype: np.dtype) -> Expr:
-    """An integer in a type that is no wider, whose parts are in that type, too."""
+    """An integer expression truncated to a type that is no wider, recursively."""
     is_wider = dtype.itemsize > expr.dtype.itemsize
     if is_wider or expr.dtype.kind not in "iu" or expr.depth > RECURSIVE:
         return cast(expr, dtype)

@@ -28,7 +28,7 @@ _HALVES = (AffineIndex(offset=0), AffineIndex(offset=1))
 
 
 def real_from_complex(md_hom: MDHom) -> MDHom:
-    """The same computation on real buffers; the argument itself where none is complex."""
+    """Rewrite an MDHom to real buffers; unchanged where nothing is complex."""
     if not any(map(_is_complex, _types(md_hom))):
         return md_hom
     stored = [md_hom.outputs[a.buffer].spec.dtype for a in md_hom.out_view]
@@ -49,7 +49,7 @@ def real_from_complex(md_hom: MDHom) -> MDHom:
 
 
 def _types(md_hom: MDHom) -> Iterator[np.dtype]:
-    """All types of buffers, of results, and of what is computed on the way."""
+    """All types of buffers, results and intermediate values."""
     for buffer in (*md_hom.inputs, *md_hom.outputs):
         yield buffer.spec.dtype
     last = () if md_hom.epilogue is None else md_hom.epilogue.function.results
@@ -60,7 +60,7 @@ def _types(md_hom: MDHom) -> Iterator[np.dtype]:
 
 
 def _real_function(function: ScalarFunction, stored: Sequence[np.dtype]) -> ScalarFunction:
-    """The function on real elements; `stored` are the types that its results go to."""
+    """The function on real elements; `stored` are the types in which results are stored."""
     params = _split_params(function.params)
     results = _flatten(
         (*parts, *(const(0, dtype) for dtype in _missing(result.dtype, to)))
@@ -86,7 +86,7 @@ def _halves(dtype: np.dtype) -> tuple[np.dtype, ...]:
 
 
 def _missing(dtype: np.dtype, stored: np.dtype) -> tuple[np.dtype, ...]:
-    """The type of the imaginary part, where a real element is stored as a complex one."""
+    """The imaginary part's type, as a tuple, where a real element is stored as complex; else ()."""
     return (_real(stored),) if _is_complex(stored) and not _is_complex(dtype) else ()
 
 
@@ -129,7 +129,7 @@ def _split_params(dtypes: tuple[np.dtype, ...]) -> list[tuple[Expr, ...]]:
 
 
 def _numbered(groups: Sequence[tuple[np.dtype, ...]]) -> list[tuple[Expr, ...]]:
-    """Parameters of the given types, numbered through."""
+    """Groups of parameters of the given types, numbered consecutively."""
     position = 0
     params: list[tuple[Expr, ...]] = []
     for group in groups:
@@ -139,7 +139,7 @@ def _numbered(groups: Sequence[tuple[np.dtype, ...]]) -> list[tuple[Expr, ...]]:
 
 
 def _real_combine(combine: Combine, stored: Sequence[np.dtype]) -> Combine:
-    """The operator on real tuples; an imaginary part that is missing stays as it is, 0."""
+    """The operator on real tuples; the constant 0 as imaginary part is preserved."""
     if isinstance(combine, Concat):
         return combine
     op = combine.op
@@ -171,7 +171,7 @@ def _constant_halves(value: Number, dtype: np.dtype) -> tuple[Number, ...]:
 
 
 def _split(exprs: Sequence[Expr], params: Sequence[tuple[Expr, ...]]) -> list[tuple[Expr, ...]]:
-    """The real parts of expressions: (re, im) of those that are complex, else (itself,)."""
+    """The real parts of expressions: (re, im) for complex ones, a 1-tuple for others."""
 
     def parts(node: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
         if node.op == "param":
@@ -249,14 +249,14 @@ def _chosen(condition: Expr, then: Sequence[Expr], otherwise: Sequence[Expr]) ->
 
 
 def _ordered(op: str, lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> Expr:
-    """By the real parts, then the imaginary ones; NaN has no place in the order, as in NumPy."""
+    """NumPy's order of complex numbers: by real, then imaginary parts; NaN is unordered."""
     (a, b), (c, d) = lhs, rhs
     by_real = apply(op[0] + "t", a, c) & apply("eq", b, b) & apply("eq", d, d)
     return by_real | (apply("eq", a, c) & apply(op, b, d))
 
 
 def _extremum(op: str, lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The left one of equals; NaN in one of both wins in `min` and `max`, loses in the others."""
+    """A complex extremum, the left one of equals; NaN wins in `min`, `max`, loses in the others."""
     is_first = _ordered("le" if op.endswith("min") else "ge", lhs, rhs)
     a, b = rhs if op.startswith("f") else lhs
     is_first |= apply("isnan", a) | apply("isnan", b)

@@ -19,7 +19,7 @@ _WORD = np.dtype(np.int32)
 
 
 def with_compared_words(problem: Problem) -> Problem:
-    """The same computation with comparisons of 32 bits; itself where nothing changes."""
+    """Widen comparisons of small integers to 32 bits; unchanged without such."""
     results = all_rewritten(problem.scalar.results, _in_words)
     if all(a is b for a, b in zip(results, problem.scalar.results, strict=True)):
         return problem

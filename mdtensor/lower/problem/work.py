@@ -1,4 +1,4 @@
-"""The work of a problem, whatever its schedule: arithmetic operations, and bytes moved."""
+"""The work of a problem, independent of schedules: arithmetic operations, and bytes moved."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mdtensor.translate.operations import LONG_FUNCTIONS
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 
-# What a floating-point extreme takes: two comparisons, their masks together, and a choice.
+# Instructions of a float extremum: two comparisons, a combination of masks, and a select.
 EXTREME = 4
-# What elementary functions take at least: exp of lanes is a polynomial of this many instructions.
+# The least instructions of an elementary function: vectorised exp is a polynomial of so many.
 FUNCTION = 20
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Fewest bytes that any schedule moves: each input once, each output once."""
+    """The compulsory traffic in bytes: each input once, each output once."""
     total = 0
     for n, stream in enumerate(problem.streams):
         used = [d for d in problem.dims if stream.uses(d)]
@@ -38,7 +38,7 @@ def bytes_written(problem: Problem) -> int:
 
 
 def flops(problem: Problem) -> float:
-    """Arithmetic operations: those of the scalar function and the operator at every point."""
+    """Arithmetic operations of the scalar function and the operator, over all points."""
     count = operations(*problem.scalar.results)
     if problem.operator is not None:
         count += operations(*problem.operator.results)
@@ -47,18 +47,18 @@ def flops(problem: Problem) -> float:
 
 @lru_cache(1024)
 def operations(*exprs: Expr) -> int:
-    """Number of different arithmetic operations in expressions that are computed together."""
+    """Number of distinct arithmetic operations in expressions."""
     return sum(expr.op not in ("cast", "tf32") for expr in nodes_of(*exprs))
 
 
 def nodes_of(*exprs: Expr) -> set[Expr]:
-    """The different operations in expressions, casts too."""
+    """The distinct operations in expressions, including casts."""
     return {node for node in in_order(exprs) if node.args}
 
 
 @lru_cache(1024)
 def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> float:
-    """Instructions of vectors for one point, where products that sums take are one with them."""
+    """Vector instructions per point, with multiply-adds fused."""
     nodes = nodes_of(*scalar.results)
     count = _instructions(nodes) - _fused(nodes)
     if operator is None:
@@ -84,7 +84,7 @@ def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
 
 
 def _instructions(nodes: set[Expr]) -> int:
-    """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
+    """Vector instructions of some operations; float extrema cost more, to propagate NaN."""
     extremes = sum(expr.op in ("min", "max") and kind_of(expr.dtype) == "f" for expr in nodes)
     functions = sum(expr.op in LONG_FUNCTIONS for expr in nodes)
     simple = sum(expr.op != "cast" for expr in nodes)
@@ -92,7 +92,7 @@ def _instructions(nodes: set[Expr]) -> int:
 
 
 def _fused(nodes: set[Expr]) -> int:
-    """Sums that fuse with a product into one instruction (FMA).
+    """The number of sums that fuse with a product into one instruction (FMA).
 
     A sum takes one product, and products that several operations take are computed once.
     """

@@ -1,4 +1,4 @@
-"""Zero padding: a guarded factor of a product becomes a stream that is zero outside.
+"""Zero padding: a guarded factor of a product becomes a zero-padded stream.
 
 A convolution with padding reads the nearest element instead of one outside, and selects zero for
 the product. Bulk copies give zeros for such indices by themselves, and need neither. Accumulators
@@ -21,7 +21,7 @@ from mdtensor.translate.scalar import Expr, const
 
 @lru_cache(maxsize=256)
 def zero_filled(problem: Problem) -> Problem:
-    """The problem with its guarded factor read as zero-padded; itself if it has none.
+    """The problem with its guarded factor read as zero-padded; unchanged without one.
 
     Dims and streams keep their numbers.
     """
@@ -80,13 +80,13 @@ def _conditions(condition: Expr) -> Iterator[Expr]:
 
 
 def _element(factor: Expr) -> int:
-    """Which element a factor is, converted, rounded or not; -1 for any other expression."""
+    """The parameter that a factor is, possibly cast or rounded; -1 for other expressions."""
     inner = factor.args[0] if factor.op in ("cast", "tf32") else factor
     return inner.number if inner.op == "param" else -1
 
 
 def _axis(problem: Problem, part: Computed) -> Axis | None:
-    """The axis of a computed index, where it is affine."""
+    """The axis of a computed index if it is affine; else None."""
     index, stride, extent = affine_from_expr(part.expr), part.stride.constant, part.extent.constant
     if index is None or stride is None or extent is None:
         return None
@@ -96,7 +96,7 @@ def _axis(problem: Problem, part: Computed) -> Axis | None:
 
 
 def axes_of(problem: Problem, number: int) -> tuple[Axis, ...] | None:
-    """The axes of the array behind a stream, the nearest first; None where it is no such array.
+    """The axes of a stream's array, the nearest first; None where strides form no array.
 
     Dims whose steps are multiples of each other and overlap walk through one axis together; those
     that walk in steps through neighbouring elements have an axis each, which overlaps the other.
@@ -121,7 +121,7 @@ def axes_of(problem: Problem, number: int) -> tuple[Axis, ...] | None:
 
 
 def _steps(problem: Problem, number: int) -> Iterator[tuple[int, int]]:
-    """The strides of a stream's dims that belong to no axis that it names."""
+    """The strides of a stream's dims beyond its padded axes."""
     stream = problem.streams[number]
     for d in problem.dims:
         named = sum(axis.stride * axis.coefficients[d] for axis in stream.axes)

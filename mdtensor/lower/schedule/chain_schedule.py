@@ -1,4 +1,4 @@
-"""ChainSchedule: how a chain of problems is spread over a device as one kernel, as one value."""
+"""ChainSchedule: the tuning parameters of a chain of problems that run as one kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class ChainSchedule:
-    """Values of the parameters of a chain that is computed block of rows by block of rows.
+    """The tuning parameters of a chain that is computed block of rows by block of rows.
 
     - `lengths`: rows of a block along each dim that the problems share.
     - `rows_inside`: in the arrays between the problems, elements of neighbouring rows lie side by
@@ -28,7 +28,7 @@ class ChainSchedule:
     terms_shared: bool = False
 
     def describe(self) -> str:
-        """One line."""
+        """The schedule in one readable line."""
         inside = " inside" if self.rows_inside else ""
         terms = ", terms shared" if self.terms_shared else ""
         return f"rows {'x'.join(map(str, self.lengths))}{inside} of {self.groups} groups{terms}"

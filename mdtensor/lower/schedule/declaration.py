@@ -1,7 +1,6 @@
-"""Declarations of tuning parameters: neutral value, range, text and scope, stated with the field.
+"""Declarations of tuning parameters as dataclass fields: default, range, text and scope.
 
-What a schedule says of itself, how it is stored, the form that it must have and the part of a
-configuration that is copied as it stands follow from these.
+Schedules' texts, JSON, validation, and the copied parts of configurations follow from these.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Declaration:
         return self.values or self.choices or ((False, True) if self.neutral is False else ())
 
     def is_neutral(self, value: Any) -> bool:
-        """Whether a value means what the neutral one does."""
+        """Whether a value is equivalent to the neutral one."""
         if isinstance(value, int) and not isinstance(value, bool):
             return value <= self.idle
         if isinstance(value, tuple):
@@ -57,7 +56,7 @@ class Declaration:
         return value == self.neutral
 
     def described(self, value: Any, by_dim: Callable[[tuple[int, ...]], str]) -> str:
-        """The text of a value; entries of dims are named by `by_dim`, those of streams numbered."""
+        """The text of a value; `by_dim` formats entries of dims, others are numbered by stream."""
         if self.entries == "dims":
             return self.text.format(by_dim(value))
         if self.entries == "streams":
@@ -65,7 +64,7 @@ class Declaration:
         return self.text.format(value)
 
     def fault(self, name: str, value: Any, counts: Mapping[str, int]) -> str:
-        """Why a value is out of range, with so many dims and streams; "" where it is not."""
+        """The error message for a value out of range; "" for a valid one."""
         if self.choices:
             return "" if value in self.choices else f"schedule.{name} is none of {self.choices}"
         if self.entries and len(value) not in (0, counts[self.entries]):
@@ -86,7 +85,7 @@ def _of_stream(number: int, value: int | bool) -> str:
 
 
 def tuned(neutral: Any, text: str = "", **facts: Any) -> Any:
-    """A field of a dataclass that declares a tuning parameter; `facts` are those of Declaration."""
+    """A dataclass field that declares a tuning parameter; `facts` are fields of Declaration."""
     return field(default=neutral, metadata={_KEY: Declaration(neutral, text, **facts)})
 
 
@@ -102,7 +101,7 @@ def tried(kind: type, name: str) -> tuple[Any, ...]:
 
 
 def free_on(kind: type, device: str) -> dict[str, Declaration]:
-    """The tuning parameters that are free in the space of a device."""
+    """The tuning parameters that are searched on a device."""
     return {name: each for name, each in declarations_of(kind).items() if device in each.free}
 
 
@@ -112,7 +111,7 @@ def _reader_of(kind: type) -> Callable[[object], tuple[Any, ...]]:
 
 
 def changed(schedule: object) -> list[tuple[str, Declaration, Any]]:
-    """The tuning parameters whose values are not the neutral ones, in order, and these values."""
+    """The tuning parameters with other than neutral values: name, declaration, value."""
     declared = declarations_of(type(schedule)).items()
     values = _reader_of(type(schedule))(schedule)
     return [
@@ -123,7 +122,7 @@ def changed(schedule: object) -> list[tuple[str, Declaration, Any]]:
 
 
 def copied_to(schedule: object) -> dict[str, Any]:
-    """The part of a configuration that says what a schedule's copied parameters are."""
+    """A schedule's copied parameters as part of a configuration."""
     return {
         name: declared.neutral if declared.is_neutral(value) else value
         for name, declared in declarations_of(type(schedule)).items()
@@ -135,7 +134,7 @@ def copied_to(schedule: object) -> dict[str, Any]:
 def copied_from(
     configuration: Mapping[str, Any], kind: type, *, resident: bool = False
 ) -> dict[str, Any]:
-    """The copied parameters that a configuration has, as fields of a schedule."""
+    """The copied parameters of a configuration, as fields of a schedule."""
     return {
         name: configuration[name]
         for name, declared in declarations_of(kind).items()

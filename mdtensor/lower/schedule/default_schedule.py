@@ -1,4 +1,4 @@
-"""The simplest schedules of a problem, and what the strides of its accesses say of its dims."""
+"""Default schedules of a problem, and properties of its dims by strides."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WINDOW = 12  # a window that is no longer is unrolled as a whole
 
 
 def lane_width(problem: Problem, target: Target) -> int:
-    """Lanes that fill a vector register with the widest element of the results."""
+    """Lanes that fill a vector register with the widest result type."""
     widest = max(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
     return max(1, min(most_lanes(problem), target.vector_bytes // widest))
 
 
 def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
-    """Dims that can be lanes: those that some access walks with stride one, the output's first.
+    """Candidate lane dims: those of stride one in some access, the output's first.
 
     Where none does, as among complex numbers, those whose neighbours lie closest, a few apart.
     Where results lie next to each other along short dims only, which would leave lanes of vectors
@@ -60,7 +60,7 @@ def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
 
 
 def gathers_along(problem: Problem, d: int) -> int:
-    """Number of reads whose computed index differs from lane to lane of a dim."""
+    """Number of reads whose computed index varies along a dim's lanes."""
     varies: list[bool] = []
     found = 0
     for read in problem.reads:
@@ -80,13 +80,13 @@ def _is_long(problem: Problem, d: int, width: int) -> bool:
 
 
 def short_reductions(problem: Problem) -> tuple[int, ...]:
-    """Reduced dims of a few steps, as windows have, that are no longer than can be unrolled."""
+    """Reduced dims short enough to be unrolled, such as those of windows."""
     extents = [(d, problem.extents[d].constant) for d in problem.contracted]
     return tuple(d for d, extent in extents if extent is not None and 1 < extent <= WINDOW)
 
 
 def nearest_first(problem: Problem) -> tuple[int, ...]:
-    """Dims by how close their neighbours lie in memory, farthest first: an order for loops."""
+    """Dims by descending mean stride, as an order of loops."""
 
     def far(d: int) -> tuple[float, int]:
         strides = [
@@ -100,12 +100,12 @@ def nearest_first(problem: Problem) -> tuple[int, ...]:
 
 
 def distance(stride: int | None) -> int:
-    """Elements that a stride moves by; one that is a name counts as far."""
+    """The size of a stride in elements; symbolic strides count as far."""
     return _FAR if stride is None else abs(stride)
 
 
 def combining_order(problem: Problem) -> tuple[int, ...]:
-    """The combined dims, farthest first, or in their own order where the operator needs that."""
+    """The combined dims by descending stride, or in their own order where it matters."""
     if problem.keeps_order:
         return problem.contracted
     return tuple(d for d in nearest_first(problem) if problem.reduced[d])
@@ -131,12 +131,12 @@ def plain(problem: Problem, asm: str = "cpu") -> Schedule:
 
 
 def can_scatter(problem: Problem) -> bool:
-    """Whether a dim can be indexed by what the scalar function selects."""
+    """Whether a problem's scatter pattern may be used."""
     return selection_of(problem) is not None and not problem.keeps_order
 
 
 def scattering(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule that scatters, without all that does not go with that."""
+    """The schedule changed to scatter, without features that exclude it."""
     selection = selected(problem)
     count = len(problem.extents)
     return replace(

@@ -1,4 +1,4 @@
-"""Abstract system models: the layers of a device over which parts of a computation are spread.
+"""Abstract system models: the layers of a device over which a computation is spread.
 
 Definition: 002, section 4.3.2, Definition 10. A layer is data: core layers run their parts in
 parallel, memory layers one after the other. A further layer (devices, nodes) is one more row.
@@ -19,7 +19,7 @@ CPU_LINE, PAGE, WAY_BYTES, L2_WAYS = 64, 4096, 4096, 16
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer, and the field of a Schedule that says how much of each dim it holds."""
+    """A layer of a device, and the field of Schedule with its share of each dim."""
 
     name: str
     parallel: bool
@@ -71,7 +71,7 @@ _BY_NAME = {asm.name: asm for asm in (CPU, GPU)}
 
 
 def asm_of(name: str) -> ASM:
-    """The model of that name; LoweringError where there is none."""
+    """Look up a machine model by name; LoweringError if there is none."""
     if name not in _BY_NAME:
         raise LoweringError(f"no abstract system model {name!r}; there are {sorted(_BY_NAME)}")
     return _BY_NAME[name]

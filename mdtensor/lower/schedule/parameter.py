@@ -75,7 +75,7 @@ class SpaceParameter:
         return arguments_read(self.values) if callable(self.values) else ()
 
     def values_given(self, earlier: dict[str, Value]) -> tuple[Value, ...]:
-        """The values, in order, when the parameters that `reads` names have those of `earlier`."""
+        """The values, in order, given the values of earlier parameters."""
         if not callable(self.values):
             return tuple(self.values)
         arguments = {name: earlier[name] for name in self.reads}
@@ -100,7 +100,7 @@ class SpaceParameter:
 
 @lru_cache(1024)
 def arguments_read(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the parameters that a function reads: its arguments that have no default.
+    """The names of the parameters that a function reads: its arguments without defaults.
 
     >>> arguments_read(lambda tile, parts, limit=64: tile * parts <= limit)
     ('tile', 'parts')
@@ -120,7 +120,7 @@ def arguments_read(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function of the parameters of these names, for names that are made at run time.
+    """Wrap a function as one of named parameters, for names made at run time.
 
     >>> product = over(["r0", "r1"], lambda a, b: a * b, "product")
     >>> product(r0=3, r1=4), arguments_read(product)
@@ -140,7 +140,7 @@ def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Calla
 def running_products(
     first: str, factors: Iterable[tuple[SpaceParameter, str]], most: int, what: str
 ) -> Iterator[SpaceParameter]:
-    """Each factor, and the parameter of that name which is the product so far, from `first` on.
+    """Each factor, followed by a derived parameter: the product so far, from `first` on.
 
     No product is more than `most`. What follows reads the last one, and none of its factors.
 
@@ -164,7 +164,7 @@ def running_products(
 
 
 def constraint_name(constraint: Constraint) -> str:
-    """The name under which a constraint rejects; a `partial` has that of its function."""
+    """The name of a constraint, for rejections; a `partial` has its function's."""
     function: Any = constraint
     while isinstance(function, partial):
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -178,7 +178,7 @@ def constraint_name(constraint: Constraint) -> str:
 
 
 def format_call(name: str, arguments: dict[str, Value]) -> str:
-    """A call as it would be written, for messages: `fits(tile=4, parts=2)`."""
+    """A call as source text, for messages: `fits(tile=4, parts=2)`."""
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
@@ -194,7 +194,7 @@ def format_values(values: Sequence[Value]) -> str:
 
 
 def permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """All orders of a few dims; of many, those one move away, and a fixed random choice.
+    """All orders of a few dims; of many, those one move away, and fixed random ones.
 
     >>> permutations((2, 0))
     ((2, 0), (0, 2))
@@ -212,7 +212,7 @@ def permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def integer_in(configuration: Mapping[str, Value], name: str, default: int) -> int:
-    """An integer of a configuration, or the default where it has none of that name."""
+    """An integer value of a configuration, or the default if it is absent."""
     value = configuration.get(name, default)
     assert isinstance(value, int)
     return value

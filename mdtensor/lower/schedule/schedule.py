@@ -1,7 +1,7 @@
-"""Schedule: how a problem is spread over a device, as one value.
+"""Schedule: the tuning parameters of a problem on a device.
 
-The tuning parameters of 002, section 4.4, Table 1, and what lies below the formalism. Tuples have
-one entry per dim of the problem, or per stream for `staged`.
+They are those of 002, section 4.4, Table 1, and others below the formalism. Tuples have one entry
+per dim of the problem, or per stream for `staged`.
 
 | Table 1                    | here                                                           |
 |----------------------------|----------------------------------------------------------------|
@@ -45,7 +45,7 @@ SCHEDULED_PASSES: tuple[Pass[Problem, [], Problem], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Values of all tuning parameters.
+    """The values of all tuning parameters.
 
     - `parts`: groups that a dim is divided among (0 in a general kernel: decided at launch).
     - `tiles`: extent of a dim's cache tile; 0 for the group's whole part.
@@ -170,20 +170,20 @@ class Schedule:
     )
 
     def computed(self, problem: Problem) -> Problem:
-        """The problem as it is computed: guarded streams are zero outside, extremes functions."""
+        """The problem after the schedule's rewrites: zero padding, `fmin` and `fmax`."""
         for each in self.rewrites(problem):
             problem = each.does(problem)
         return problem
 
     def rewrites(self, problem: Problem) -> tuple[Pass[Problem, [], Problem], ...]:
-        """The passes that rewrite a problem for the schedule: where accumulators stay, on GPUs."""
+        """The passes that rewrite a problem for the schedule; none unless resident on a GPU."""
         stays = self.resident and not self.scatter and problem.scanned < 0
         fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
         return SCHEDULED_PASSES if fills else ()
 
     @property
     def writes_where_it_reads(self) -> bool:
-        """Whether each element is read with those that are written together with its result.
+        """Whether reads stay within the elements of the results stored with them.
 
         Tiles that overlap, copies of inputs, and vectors that are joined from others read further.
         """
@@ -195,13 +195,13 @@ class Schedule:
         return self.registers[d] * self.threads[d]
 
     def numbered(self, problem: Problem) -> tuple[int, ...]:
-        """The order in which groups are numbered: those of a cluster are neighbours."""
+        """The order of dims in which groups are numbered; a cluster's groups are consecutive."""
         if not self.cluster:
             return self.group_order
         return tuple(sorted(self.group_order, key=lambda d: problem.reduced[d]))
 
     def splits(self, problem: Problem) -> bool:
-        """Whether groups share a reduction, so that results do not go to the output at once."""
+        """Whether groups share a reduction, so that they produce partial results."""
         return any(self._splits(problem.extents[d].constant, d) for d in problem.contracted)
 
     def _splits(self, extent: int | None, d: int) -> bool:
@@ -210,7 +210,7 @@ class Schedule:
         return self.parts[d] > 1 and extent > self.block(d)
 
     def to_json(self) -> str:
-        """Canonical text, as kept in the store."""
+        """Canonical JSON, as stored in the cache."""
         fields = asdict(self)
         for name, declared in declarations_of(Schedule).items():
             if declared.text and not fields[name]:
@@ -219,7 +219,7 @@ class Schedule:
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
-        """The schedule of a canonical text, whoever wrote it; LoweringError where it is none.
+        """Parse a schedule from untrusted JSON; LoweringError where it is none.
 
         Every field has its type then. Whether it fits a problem is for `lower.schedule.rules` to
         say.
@@ -232,7 +232,7 @@ class Schedule:
             raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
 
     def describe(self, problem: Problem) -> str:
-        """One line per layer, in the names of the problem's dims."""
+        """One readable line per layer, with the names of the problem's dims."""
 
         def by_dim(values: tuple[int, ...]) -> str:
             return " ".join(f"{problem.labels[d]}:{v}" for d, v in enumerate(values))
@@ -254,7 +254,7 @@ class Schedule:
         )
 
     def _parameter_lines(self, by_dim: Callable[[tuple[int, ...]], str]) -> list[str]:
-        """What is not neutral; parameters of resident schedules have a line of their own."""
+        """Lines for all values that are not neutral; those of resident schedules come last."""
         texts = [f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"]
         of_resident = ["resident"]
         for name, declared, value in changed(self):

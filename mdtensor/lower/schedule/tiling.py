@@ -1,4 +1,4 @@
-"""Extents of every layer for one dim, from a problem and a schedule."""
+"""Tilings: extents of every layer for one dim, from a problem and a schedule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class DimTiling:
-    """One dim on all layers.
+    """The tiling of one dim on all layers.
 
     A group computes `part` points of the `extent`, there are `parts` of them; `tile` is the extent
     of a cache tile, a whole number of `block`s; a work-item computes `register` points at once.
@@ -40,16 +40,16 @@ class DimTiling:
 
     @property
     def near(self) -> int:
-        """How far the first points of neighbouring work-items lie apart."""
+        """The distance between the first points of neighbouring work-items."""
         return self.chunk or self.register
 
     @property
     def row(self) -> int:
-        """Work-items whose chunks lie in a row."""
+        """The number of work-items in a row of chunks."""
         return self.in_row or self.threads
 
     def positions(self, count: int) -> tuple[int, ...]:
-        """Where the first `count` points of a work-item lie, counted from its first one."""
+        """Positions of a work-item's first `count` points, relative to its first one."""
         return _positions(self.near, self.near * self.row, count)
 
     @property
@@ -77,7 +77,7 @@ class DimTiling:
         return start + name(self.var("l")) * self.near if self.row > 1 else start
 
     def is_even(self, length: int = 0) -> bool:
-        """Whether parts, and tiles of them, are whole multiples of a length (0: of blocks)."""
+        """Whether parts and their tiles are whole multiples of a length (0: of blocks)."""
         extent, part = self.extent.constant, self.part.constant
         if extent is None or part is None:
             return False
@@ -93,7 +93,7 @@ class DimTiling:
 
     @property
     def remainder(self) -> int | None:
-        """Points left over by whole register tiles, or None where the extent is a name."""
+        """Points left over by whole register tiles, or None where the extent is symbolic."""
         extent = self.extent.constant
         return None if extent is None else extent % self.register
 
@@ -115,7 +115,7 @@ def _positions(near: int, whole: int, count: int) -> tuple[int, ...]:
 
 
 def divided(index: Index, by: int) -> Index:
-    """The expression over a number that divides all its coefficients."""
+    """The expression divided by a number that divides all its coefficients."""
     assert all(coefficient % by == 0 for _, coefficient in index.terms)
     return Index(tuple((names, coefficient // by) for names, coefficient in index.terms))
 
@@ -124,10 +124,10 @@ _latest: tuple[Problem, Schedule, tuple[DimTiling, ...]] | None = None
 
 
 def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
-    """The tiling of every dim; that of the pair asked for last is kept.
+    """The tiling of every dim; the last result is memoised.
 
-    What judges a candidate asks a dozen times for its tilings, and then never again but for
-    schedules that were made of it and differ in nothing that tilings depend on.
+    A candidate's tilings are requested a dozen times in a row, and later only for derived schedules
+    that agree in all that tilings depend on.
     """
     global _latest
     latest = _latest
@@ -143,7 +143,7 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
 
 
 def _are_tiled_alike(one: Schedule, other: Schedule) -> bool:
-    """Whether schedules have the very values in common that tilings are made of."""
+    """Whether schedules share the very values from which tilings are computed."""
     return (
         one.parts is other.parts
         and one.registers is other.registers
@@ -208,7 +208,7 @@ def whole_blocks(length: int, block: int) -> int:
 
 
 def division(extent: int, block: int, parts: int) -> tuple[int, int]:
-    """Points of a group's part of a dim, which are whole blocks, and how many parts there are."""
+    """The length of a group's part of a dim, in whole blocks, and the number of parts."""
     blocks = -(-extent // block)
     length = -(-blocks // max(1, parts)) * block
     return length, max(1, -(-extent // length))
@@ -228,7 +228,7 @@ def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
 
 
 def _overlaps(problem: Problem, schedule: Schedule, d: int, tiling: DimTiling) -> bool:
-    """Whether the last block of a dim may begin inside the one before, as the schedule asks.
+    """Whether the last block of a dim may overlap its predecessor under the schedule.
 
     Points are computed twice then, which elements of a reduction or a scan cannot be; and along
     elements that are accessed several at once, a block begins where the others do.
@@ -246,7 +246,7 @@ def _overlaps(problem: Problem, schedule: Schedule, d: int, tiling: DimTiling) -
 
 
 def _can_overlap(problem: Problem, schedule: Schedule, d: int) -> bool:
-    """Whether blocks of a dim may overlap where others are reduced.
+    """Whether blocks of a kept dim may overlap in a problem with reduced dims.
 
     The results of a cluster lie where its part begins, and not its block.
     """

@@ -1,1 +1,1 @@
-"""Schedules of a problem on any target: ranked candidates, and the space of all."""
+"""Schedules of a problem on any target: ranked candidates, and the search space."""

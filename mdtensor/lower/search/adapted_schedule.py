@@ -1,4 +1,4 @@
-"""Schedules of other shapes, fitted to the extents of a problem of the same structure."""
+"""Adaptation of a schedule to other extents of the same structure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdtensor.specs import Target
 def adapted(
     problem: Problem, schedule: Schedule, extents: Sequence[int], target: Target
 ) -> Schedule | None:
-    """The schedule of a shape with other `extents`, for a problem; None where nothing of it fits.
+    """A schedule for other `extents`, adapted to a problem; None where it cannot be.
 
     Register tiles, cache tiles and parts are no longer than the dims are, and windows that were
     written out as a whole still are. The groups are those of the schedule, unless the cost model
@@ -40,7 +40,7 @@ def adapted(
 
 
 def clamped(problem: Problem, schedule: Schedule, before: Sequence[int]) -> Schedule:
-    """The schedule with tiles and parts that are no longer, and no more, than dims have points.
+    """The schedule with tiles and parts clamped to the dims' extents.
 
     Raises LoweringError for a schedule that has another form.
     """
@@ -64,7 +64,7 @@ def clamped(problem: Problem, schedule: Schedule, before: Sequence[int]) -> Sche
 
 
 def _relaxed(schedule: Schedule) -> Iterator[Schedule]:
-    """The schedule, then without one after the other of what rules allow for some extents only."""
+    """The schedule, then with extent-dependent features removed one after the other."""
     yield schedule
     for field, neutral in (
         ("streaming", False),
@@ -79,7 +79,7 @@ def _relaxed(schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _divided(problem: Problem, schedule: Schedule, target: Target) -> Schedule:
-    """The schedule among as many groups as it has, or as the cost model clearly prefers."""
+    """The schedule with its number of groups, or another if the cost model clearly prefers it."""
     splits = any(schedule.parts[d] > 1 for d in problem.contracted)
     seconds, _, other = best_division(
         problem, schedule, target, splits, partial(fits_scratch, problem)
@@ -89,5 +89,5 @@ def _divided(problem: Problem, schedule: Schedule, target: Target) -> Schedule:
 
 
 def tiles_alike(one: Schedule, other: Schedule) -> bool:
-    """Whether schedules differ in the number of groups alone."""
+    """Whether schedules differ only in the number of groups."""
     return replace(one, parts=other.parts, inline=other.inline) == other

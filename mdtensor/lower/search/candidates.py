@@ -1,6 +1,6 @@
-"""Schedules worth considering for a problem on a target, ranked by the cost model.
+"""Candidate schedules of a problem on a target, ranked by the cost model.
 
-Where untuned calls and searches start. First calls on processors do without modules for GPUs.
+Untuned calls and searches start from them. First calls on processors load no GPU modules.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _by_promise(
     candidates: Iterator[Schedule],
     least: Callable[[Schedule], float] | None,
 ) -> Iterable[tuple[float, int, Schedule]]:
-    """Candidates with lower bounds of their seconds and their places, the least bound first.
+    """Triples of lower bound in seconds, place and candidate, the least bound first.
 
     Where no bound is given, they come one by one in the order in which they are made.
     """
@@ -86,7 +86,7 @@ def _by_promise(
 
 
 def _short(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:
-    """Those in whose register tiles not too much is written out: compilers take long for that."""
+    """Candidates without those whose unrolled register tiles take long to compile."""
     operator = () if problem.operator is None else problem.operator.results
     count = operations(*problem.scalar.results) + operations(*operator)
     for candidate in candidates:
@@ -96,7 +96,7 @@ def _short(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedul
 
 
 def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:
-    """The same, and those whose groups scan in turn, once a scanned dim is divided."""
+    """Candidates, each followed by its variant of a chained scan if the problem is a scan."""
     for candidate in candidates:
         yield candidate
         if problem.scanned >= 0:
@@ -104,12 +104,12 @@ def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Sched
 
 
 def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a problem with fixed extents takes by a schedule, roughly."""
+    """Estimated seconds of a problem with fixed extents under a schedule."""
     return kind_of(problem, schedule).cost(problem, schedule, target)
 
 
 def broken_rule(problem: Problem, schedule: Schedule, target: Target) -> str:
-    """What keeps a schedule from running on a device, as far as is known; else an empty string."""
+    """The rule or device limit that a schedule is known to break; "" if none."""
     if target.kind == "gpu":
         from mdtensor.lower.gpu.space.gpu_ranking import misfit
 

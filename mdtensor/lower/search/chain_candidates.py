@@ -32,7 +32,7 @@ Parts = tuple[tuple[Problem, ChainStage], ...]
 
 @dataclass(frozen=True, slots=True)
 class OnBlocks:
-    """A chain on a block of rows, and on a ragged last one.
+    """A chain specialised to a block of rows, and to a ragged last block.
 
     `between` are the bytes of the arrays that a group has for its own.
     """
@@ -45,7 +45,7 @@ class OnBlocks:
 
 @dataclass(frozen=True, slots=True)
 class RowChain:
-    """A chain, the rows that it shares, and the slots that a block may have for its `own`."""
+    """A chain, its shared row dims, and the slots that can be local to a block (`own`)."""
 
     chain: tuple[Step, ...]
     rows: tuple[RowDim, ...]
@@ -54,7 +54,7 @@ class RowChain:
     def on_blocks(
         self, lengths: tuple[int, ...], target: Target, *, rows_inside: bool = False
     ) -> OnBlocks:
-        """The chain on blocks of so many rows along each dim."""
+        """The chain on blocks of `lengths` rows along each dim."""
         blocks = RowBlocks(tuple(row.extent for row in self.rows), lengths)
         steps = self._parts(lengths, target, rows_inside=rows_inside)
         rest = self._parts(blocks.last, target, rows_inside=rows_inside) if blocks.ragged else ()
@@ -68,7 +68,7 @@ class RowChain:
 
     @property
     def bytes_of_row(self) -> int:
-        """What lies between for one row, at one time."""
+        """The most bytes of intermediate arrays alive at one time, per row."""
         one = (1,) * len(self.rows)
         found = pieces(self.chain, self.rows, one, self.own)
         sizes = {
@@ -81,7 +81,7 @@ class RowChain:
         return placed(sizes, used, over)[1]
 
     def with_shared_terms(self) -> RowChain | None:
-        """The chain that computes terms once which several `md_hom`s take; None where none do."""
+        """The chain with common terms of several `md_hom`s hoisted; None if there are none."""
         chain = with_shared_terms(self.chain)
         if len(chain) == len(self.chain):
             return None
@@ -98,15 +98,15 @@ class RowChain:
 
 
 def row_chain(chain: Sequence[Step], own: Collection[int]) -> RowChain:
-    """The chain with the rows that it shares, if any.
+    """The chain with its shared row dims, if any.
 
-    Slots of its `own` are those that nobody sees.
+    Slots in `own` are not visible outside of the chain.
     """
     return RowChain(tuple(chain), rows_within(chain, own), tuple(own))
 
 
 def best_on_rows(chain: RowChain, target: Target) -> tuple[float, OnBlocks, ChainSchedule] | None:
-    """The schedule that the cost model ranks first: its estimated seconds, and the chain by it."""
+    """The best schedule by the cost model: estimated seconds, the chain on blocks, the schedule."""
     alone = replace(target, cores=1)
     known: dict[Problem, tuple[float, Schedule] | None] = {}
 
@@ -139,7 +139,7 @@ def best_on_rows(chain: RowChain, target: Target) -> tuple[float, OnBlocks, Chai
 
 
 def _best_of_one_group(problem: Problem, alone: Target) -> tuple[float, Schedule] | None:
-    """The schedule of one group that is ranked first, and its seconds without a launch."""
+    """The best single-group schedule, and its seconds without a launch; or None."""
     for seconds, schedule in ranked(problem, alone, most=_FEW):
         if not schedule.streaming and math.prod(schedule.parts) == 1:
             return seconds - INLINE_LAUNCH, schedule
@@ -164,7 +164,7 @@ def _ways(chain: RowChain, target: Target) -> Iterator[tuple[OnBlocks, bool, boo
 
 
 def lengths_of_blocks(chain: RowChain, target: Target) -> Iterator[tuple[int, ...]]:
-    """Rows of a block: so many that what lies between stays in a core's cache, and fewer.
+    """Candidate block lengths by dim: intermediates fit a core's cache, and smaller ones.
 
     Rows of the last dims are in a block together; no more than leave every core several blocks.
     """
@@ -182,5 +182,5 @@ def lengths_of_blocks(chain: RowChain, target: Target) -> Iterator[tuple[int, ..
 
 
 def _power(most: int) -> int:
-    """The largest power of two that is not more."""
+    """The largest power of two that is at most `most`."""
     return 1 << (most.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Fixed values: what an expert decides of a schedule, and the space of what is left open."""
+"""Fixed values: parameters that an expert fixes, and the search space of the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PREFIXES = {"tiles": "t", "parts": "p", "threads": "x", "registers": "r", "chun
 
 @dataclass(frozen=True, slots=True)
 class FixedValue:
-    """One fixed value: of a field of schedules, or of its entry for a dim or a stream."""
+    """A fixed value of a schedule's field, or of its entry for a dim or a stream."""
 
     field: str
     entry: int | None
@@ -33,7 +33,7 @@ class FixedValue:
     text: str
 
     def holds(self, schedule: Schedule) -> bool:
-        """Whether a schedule has it."""
+        """Whether a schedule has the fixed value."""
         value = getattr(schedule, self.field)
         if self.entry is not None:
             value = value[self.entry] if value else type(self.value)()
@@ -44,7 +44,7 @@ class FixedValue:
         return declared is not None and self.entry is None and declared.is_neutral(value)
 
     def written(self, problem: Problem, value: Value) -> str:
-        """Another value of the same, as users write it."""
+        """Another value of the same field, as users write it."""
         if self.field == "lane":
             return _NO_LANE if value == -1 else problem.labels[cast("int", value)]
         if self.field in _ORDERS:
@@ -53,7 +53,7 @@ class FixedValue:
 
     @property
     def parameter(self) -> str:
-        """The parameter of search spaces that decides it, if one alone does."""
+        """The name of the search space's parameter for the field or entry."""
         if self.entry is None:
             return self.field
         return f"{_PREFIXES.get(self.field, self.field)}{self.entry}"
@@ -61,14 +61,14 @@ class FixedValue:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The values of schedules of one problem that a search leaves as they are."""
+    """The values that a search for one problem's schedules keeps fixed."""
 
     problem: Problem
     values: tuple[FixedValue, ...] = ()
 
     @staticmethod
     def of(problem: Problem, given: Mapping[str, object]) -> Fixed:
-        """Those that somebody gave by the names of a schedule's fields.
+        """Parse fixed values that are given by names of a schedule's fields.
 
         Values of dims are a dict by their labels, which may leave some open, or one for each dim;
         those of inputs are the same by numbers. Orders are labels of dims, as a text or a sequence.
@@ -86,11 +86,11 @@ class Fixed:
         return ", ".join(each.text for each in self.values)
 
     def hold(self, schedule: Schedule) -> bool:
-        """Whether a schedule has all of them."""
+        """Whether a schedule has all fixed values."""
         return all(each.holds(schedule) for each in self.values)
 
     def narrowed(self, parameters: Iterable[SpaceParameter]) -> tuple[SpaceParameter, ...]:
-        """Parameters of a space whose configurations have them, as far as parameters tell.
+        """A space's parameters with constraints that enforce the fixed values where they can.
 
         What several parameters decide together is for `hold` to say.
         """
@@ -110,7 +110,7 @@ class Fixed:
 
 
 def _constraint(problem: Problem, fixed: FixedValue, names: set[str]) -> Constraint | None:
-    """The constraint that leaves configurations with a value alone; None where none can."""
+    """The constraint that enforces a fixed value; None where no single parameter decides it."""
     name, wanted = fixed.parameter, fixed.value
     if name not in names:
         return None
@@ -135,7 +135,7 @@ def _constraint(problem: Problem, fixed: FixedValue, names: set[str]) -> Constra
 
 
 def _values_of(problem: Problem, name: str, value: object) -> Iterator[FixedValue]:
-    """The fixed values of one name, checked."""
+    """The fixed values of one field, checked."""
     field = _ALSO.get(name, name)
     known = [each.name for each in fields(Schedule) if each.name != "asm"]
     if field not in known:
@@ -187,7 +187,7 @@ def _dim_of(problem: Problem, field: str, label: object) -> int:
 def _entries(
     field: str, value: object, names: Sequence[str], what: str
 ) -> Iterator[tuple[int, object]]:
-    """The entries that are fixed, and their values."""
+    """The fixed entries of a field by number, with their values."""
     if isinstance(value, Mapping):
         for name, each in cast("Mapping[object, object]", value).items():
             if str(name) not in names:
@@ -209,7 +209,7 @@ def _entries(
 
 
 def _checked(field: str, kind: type) -> Callable[[object], Any]:
-    """A value, if it is of that kind."""
+    """A checker that returns values of type `kind`, and raises TuningError for others."""
 
     def checked(value: object) -> Any:
         if type(value) is not kind:

@@ -1,4 +1,4 @@
-"""Schedules of chains by rows on GPUs: a group computes all steps on its block of rows.
+"""Candidate schedules of chains on GPUs: a group computes all steps on its block of rows.
 
 Each step reads its rows once more, from the caches of a core, and what lies between the steps is in
 local memory; so memory sees what the chain reads and writes, once.
@@ -56,9 +56,9 @@ def is_small(problem: Problem) -> bool:
 def best_on_gpu_rows(
     chain: RowChain, target: Target
 ) -> tuple[float, OnBlocks, ChainSchedule] | None:
-    """The schedule that is expected to take least: its seconds, and the chain by it.
+    """The best schedule: its estimated seconds, the chain on blocks, the schedule.
 
-    None where what lies between needs more local memory than there is.
+    None where intermediate arrays exceed the local memory.
     """
     found = [
         (_seconds(made, schedule, target), made, schedule)
@@ -68,7 +68,7 @@ def best_on_gpu_rows(
 
 
 def least_apart(problem: Problem, target: Target) -> float:
-    """Seconds that a step takes as a kernel of its own, at least."""
+    """A lower bound of the seconds that a step takes as a kernel of its own."""
     moved = sum(nbytes for nbytes, _ in _moved(problem))
     return _LAUNCH + moved / (MEMORY * target.bandwidth)
 
@@ -96,7 +96,7 @@ def _ways(chain: RowChain, target: Target) -> Iterator[tuple[OnBlocks, ChainSche
 
 
 def _work_items(chain: RowChain, target: Target) -> Iterator[tuple[int, int]]:
-    """Work-items of a group, and those that share a row: as few as have few points, and more."""
+    """Candidate pairs: work-items of a group, and of these those that share a row."""
     whole = chain.on_blocks((1,) * len(chain.rows), target)
     longest = max(
         [problem.extent(_near(problem)) for problem, _ in whole.steps if problem.contracted],
@@ -113,7 +113,7 @@ def _work_items(chain: RowChain, target: Target) -> Iterator[tuple[int, int]]:
 
 
 def _lengths(chain: RowChain, count: int) -> tuple[int, ...]:
-    """Rows of a block along each dim: so many in all, those of the last dims together."""
+    """Rows of a block along each dim, `count` in all, the last dims first."""
     lengths: list[int] = []
     for row in reversed(chain.rows):
         lengths.insert(0, min(row.extent, count))
@@ -122,13 +122,13 @@ def _lengths(chain: RowChain, count: int) -> tuple[int, ...]:
 
 
 def _near(problem: Problem) -> int:
-    """The dim that work-items of a row share: the nearest reduced one, else the nearest."""
+    """The dim that work-items of a row share: the nearest reduced one, if any, else kept one."""
     order = reduced_order(problem) if problem.contracted else kept_order(problem)
     return order[-1]
 
 
 def _of_one_group(problem: Problem, items: int, sharing: int) -> Schedule:
-    """A schedule of one group, of whose work-items so many share the nearest dim, and others rows.
+    """A single-group schedule: `sharing` work-items along the nearest dim, the others along rows.
 
     Raises LoweringError where it takes more registers than there are, or breaks a rule.
     """
@@ -179,7 +179,7 @@ def _of_one_group(problem: Problem, items: int, sharing: int) -> Schedule:
 
 
 def _seconds(made: OnBlocks, schedule: ChainSchedule, target: Target) -> float:
-    """Seconds of a launch, roughly: the most of what memory, caches, cores and waits take."""
+    """Estimated seconds of a launch: the maximum of memory, caches, cores and waits."""
     blocks = math.prod(made.blocks.counts)
     items = max(math.prod(how.threads) for how in schedule.steps)
     local = sum(made.between.values()) + target.core.reserved_bytes
@@ -213,7 +213,7 @@ def _seconds(made: OnBlocks, schedule: ChainSchedule, target: Target) -> float:
 
 
 def _moved(problem: Problem) -> list[tuple[int, float]]:
-    """Bytes that are read of each input and written of each output; and those of their lines."""
+    """Per input and output, the bytes accessed, and the bytes of their cache lines."""
     found = [(0, 0.0)] * (len(problem.inputs) + len(problem.outputs))
     arrays = [(s.buffer, problem.inputs[s.buffer], s.strides) for s in problem.streams]
     arrays += [
@@ -230,5 +230,5 @@ def _moved(problem: Problem) -> list[tuple[int, float]]:
 
 
 def _power_above(least: int) -> int:
-    """The smallest power of two that is not less."""
+    """The smallest power of two that is at least `least`."""
     return 1 << (least - 1).bit_length()

@@ -1,7 +1,7 @@
-"""The space of schedules of one problem on one target, as constrained parameters.
+"""The search space of a problem's schedules on a target, as constrained parameters.
 
 Parameters carry their constraints beside them: those of the formalism, and those that a target
-imposes (002, appendix .5.1). A configuration of the space is a Schedule in other words.
+imposes (002, appendix .5.1). A configuration of the space encodes a Schedule.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def parameters_of(problem: Problem, target: Target) -> tuple[SpaceParameter, ...
 
 
 def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, Value]) -> Schedule:
-    """The schedule that a configuration stands for."""
+    """Decode a configuration as a schedule."""
     if target.kind == "gpu":
         return schedule_on_gpu(problem, target, configuration)
     return schedule_on_cpu(problem, configuration)
 
 
 def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]:
-    """The configuration that stands for a schedule; a space repairs what it does not hold."""
+    """Encode a schedule as a configuration; a space repairs values outside it."""
     if schedule.asm == "gpu":
         return configuration_on_gpu(problem, schedule)
     return configuration_on_cpu(problem, schedule)

@@ -1,1 +1,1 @@
-"""What all emitters share: the frame of a tile, layouts, addresses, values."""
+"""Shared parts of all emitters: the frame of a tile, layouts, addresses, values."""

@@ -1,4 +1,4 @@
-"""Bounds checks for streams that read as zero outside of their array."""
+"""Bounds checks for zero-padded streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.lower.problem.problem import Axis
 
 
 def axis_indices(axes: Sequence[Axis], at: Callable[[int], Index]) -> list[tuple[Index, int]]:
-    """The index into each axis and its extent, from the indices of dims."""
+    """The index into each array axis, with its extent, from the indices of dims."""
     found: list[tuple[Index, int]] = []
     for axis in axes:
         index = as_index(axis.offset)
@@ -23,7 +23,7 @@ def axis_indices(axes: Sequence[Axis], at: Callable[[int], Index]) -> list[tuple
 
 
 def all_inside(places: Sequence[tuple[Index, int]]) -> Value:
-    """Whether some indices, one at least, all lie between 0 and their extents."""
+    """The condition that all of some indices (at least one) lie within their extents."""
     bounds: list[Value] = []
     for index, extent in places:
         place = FromIndex(index, I64)

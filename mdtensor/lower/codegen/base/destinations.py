@@ -16,7 +16,7 @@ from mdtensor.lower.ir.statements import Pointer
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where one element of the result tuple goes: a pointer, strides per dim, an offset."""
+    """The store address of a result tuple's element: a pointer, strides per dim, an offset."""
 
     pointer: str
     memory: np.dtype
@@ -25,7 +25,7 @@ class Destination:
     streaming: bool
 
     def at_tile(self, frame: Frame, dims: Iterable[int]) -> Index:
-        """The offset of a register tile's first point, as far as it depends on these dims."""
+        """The offset of a register tile's first point, summed over the given dims."""
         tilings = frame.tilings
         return self.offset + total(self.strides[d] * name(tilings[d].var("r")) for d in dims)
 
@@ -50,7 +50,7 @@ def outputs_of(frame: Frame) -> Destinations:
 def totals_of(
     frame: Frame, partials: Partials, number: Index
 ) -> tuple[list[Pointer], Destinations]:
-    """Pointers to the arrays of totals, and the part of them that belongs to one group."""
+    """Pointers to the arrays of partial results, and one group's destinations in them."""
     pointers = partials.pointers(frame.problem.scalar.result_dtypes)
     offset = number * partials.size
     found = (Destination(p.name, p.memory, partials.strides, offset, False) for p in pointers)
@@ -60,7 +60,7 @@ def totals_of(
 def at_first_point(
     frame: Frame, destinations: Sequence[Destination], prefix: str, dims: Sequence[int]
 ) -> tuple[list[Pointer], Destinations]:
-    """Pointers to where a register tile begins along some dims, and the destinations from there."""
+    """Pointers to a register tile's first point along some dims, with destinations from there."""
     pointers = [
         Pointer(f"{prefix}{k}", d.pointer, d.memory, "global", d.at_tile(frame, dims), const=False)
         for k, d in enumerate(destinations)

@@ -29,7 +29,7 @@ def early_dims(
     nearest: int,
     memory: np.dtype,
 ) -> frozenset[int]:
-    """The dims along which a stream's last staged tile overlaps the tile before it.
+    """The dims along which a stream's last staged tile overlaps its predecessor.
 
     Elements of the tile lie side by side along the dim `nearest`, and may be read several at once:
     along it tiles begin early by whole vectors or not at all.
@@ -50,11 +50,11 @@ def early_dims(
 
 
 def early_start(tiling: DimTiling, start: Index) -> IndexCalc:
-    """Where the copy of a tile begins: at `start`, or before it for the last tile of a dim."""
+    """The first index that a tile's copy reads: `start`, or less for the last tile of a dim."""
     return IndexCalc("min", start, tiling.extent - tiling.tile)
 
 
 def first_copied(tiling: DimTiling, *, whole: bool) -> LetIndex:
-    """Declares where the copy of the current tile began; a `whole` tile was not moved back."""
+    """Declare the first index that the current tile's copy read; `start` for a `whole` tile."""
     start = name(tiling.var("t"))
     return LetIndex(tiling.var(FIRST_COPIED), start if whole else early_start(tiling, start))

@@ -1,4 +1,4 @@
-"""The frame: what all emitters below the cache tiles read, and the vectors of a register tile.
+"""The frame: the inputs common to all emitters below the cache tiles, and register tiles.
 
 A tile is a number of points per kept dim, computed by one work-item. Points along the lane dim are
 held in vectors (`LaneVector`s); all others, and all vectors, are separate named variables.
@@ -28,7 +28,7 @@ Steps = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class LaneVector:
-    """A vector along the lane dim: its offset in the tile, its lanes, and how many count."""
+    """A vector along the lane dim: its offset in the tile, its lanes, and its valid lanes."""
 
     offset: int
     lanes: int
@@ -37,7 +37,7 @@ class LaneVector:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """All that the emitters below the cache tiles read.
+    """The inputs common to all emitters below the cache tiles.
 
     `aligned` promises that every buffer begins at a multiple of 16 bytes.
     """
@@ -68,18 +68,18 @@ class Frame:
 
     @property
     def sharing(self) -> int:
-        """Work-items that share the reduction of the same points."""
+        """The number of work-items that share the reduction of each point."""
         return math.prod(self.schedule.threads[d] for d in self.problem.contracted)
 
     @property
     def is_of_cluster(self) -> bool:
-        """Whether groups share a reduction, and are a cluster."""
+        """Whether the groups that share a reduction form a thread-block cluster."""
         shared = any(self.tilings[d].is_split for d in self.problem.contracted)
         return self.schedule.cluster and shared
 
     @property
     def shares_with_neighbours(self) -> bool:
-        """Whether those are neighbours, and not work-items that compute neighbouring points."""
+        """Whether work-items that share a reduction have adjacent numbers."""
         order = self.schedule.group_order
         return bool(order) and self.problem.reduced[order[-1]]
 
@@ -89,24 +89,24 @@ class Frame:
         return tuple(d for d in self.schedule.loop_order if d != self.schedule.lane)
 
     def is_clamped(self, d: int) -> bool:
-        """Whether points beyond the end of a kept dim are computed as if they were its last."""
+        """Whether indices beyond the end of a kept dim are clamped to its last point."""
         reduces = bool(self.problem.contracted) and self.problem.scanned < 0
         resident = self.schedule.resident and not self.schedule.scatter
         inside = resident and reduces and not self.problem.reduced[d]
         return inside and self.tilings[d].is_ragged
 
     def clamped_together(self, d: int) -> int:
-        """Points of a clamped dim that are inside or beyond its end together."""
+        """The number of consecutive points of a clamped dim that share one clamped index."""
         extent, near = self.tilings[d].extent.constant, self.tilings[d].near
         return next(n for n in (4, 2, 1) if near % n == 0 and (extent or 1) % n == 0)
 
     def clamped(self, d: int, position: int) -> Index:
-        """The index of a point along such a dim."""
+        """The clamped index of a point along a clamped dim."""
         inside = position % self.clamped_together(d)
         return name(f"{self.tilings[d].var('q')}_{position - inside}") + inside
 
     def lanes_in_tile(self, number: int) -> int:
-        """Elements of a staged tile that can be read at once, where a work-item's points begin."""
+        """Elements of a staged tile that one access can read from a work-item's first point on."""
         layout = self.layouts[number]
         lanes = lanes_of(layout.memory)
         nearest = [axis for axis in layout.axes if axis.stride.constant == 1]
@@ -160,7 +160,7 @@ def pieces_of(frame: Frame, count: int) -> tuple[LaneVector, ...]:
 
 
 def tile_of(frame: Frame, counts: Mapping[int, int]) -> Tile:
-    """The tile with `counts[d]` points of every kept dim."""
+    """The register tile with `counts[d]` points of every kept dim."""
     dims = frame.unrolled_kept
     points = tuple(itertools.product(*(frame.tilings[d].positions(counts[d]) for d in dims)))
     pieces = pieces_of(frame, counts.get(frame.schedule.lane, 1))
@@ -179,7 +179,7 @@ def tile_of(frame: Frame, counts: Mapping[int, int]) -> Tile:
 
 
 def single_accumulators(frame: Frame, tile: Tile) -> tuple[tuple[Ref, ...], ...]:
-    """Per point, the scalars that take what is left of a reduced lane dim after whole vectors."""
+    """Per point, scalar accumulators for a reduced lane dim's remainder after whole vectors."""
     if not has_singles(frame):
         return ()
     return tuple(
@@ -189,7 +189,7 @@ def single_accumulators(frame: Frame, tile: Tile) -> tuple[tuple[Ref, ...], ...]
 
 
 def has_singles(frame: Frame) -> bool:
-    """Whether a combined lane dim may leave elements after whole vectors."""
+    """Whether a combined lane dim may leave a remainder after whole vectors."""
     extent, bounds = frame.problem.extents[frame.schedule.lane].constant, frame.problem.bounds
     if bounds is not None and bounds.dim == frame.schedule.lane:
         return True

@@ -1,4 +1,4 @@
-"""Whether the indices of a program's kernels are small enough to be computed in 32 bits.
+"""The test for indices narrow enough to be computed in 32 bits.
 
 A GPU takes two instructions or more, one after the other, for each that it takes in 32 bits: before
 a work-item loads its first element, and for every element whose place is compared with an end.
@@ -21,9 +21,9 @@ _MOST = 1 << 30  # half of what 32 bits hold: an index may be a sum of two such 
 def have_narrow_indices(
     problem: Problem, schedule: Schedule, kernels: Iterable[LoopNest], further: int = 0
 ) -> bool:
-    """Whether all indices of the kernels of a problem fit in 32 bits, and those so much `further`.
+    """Whether all indices of a problem's kernels, plus `further`, fit in 32 bits.
 
-    Not where extents are names, nor in kernels with bulk copies, whose places are their own.
+    False for symbolic extents, and for kernels with bulk copies, which address by tensor maps.
     """
     kernels = tuple(kernels)
     if problem.is_general or any(kernel.maps for kernel in kernels):
@@ -42,12 +42,12 @@ def have_narrow_indices(
 
 
 def _reach(tiling: DimTiling) -> int:
-    """More than any index along a dim, that of a work-item behind the last part included."""
+    """An upper bound of the indices along a dim, also of work-items beyond the last part."""
     return (_number(tiling.parts) + 1) * _number(tiling.part) + tiling.tile + tiling.block
 
 
 def _span(strides: Sequence[Index], offset: Index, reach: Sequence[int]) -> int:
-    """More than any part of the index of an element."""
+    """An upper bound of every partial sum of an element's address."""
     along = zip(strides, reach, strict=True)
     return abs(_number(offset)) + sum(abs(_number(stride)) * size for stride, size in along)
 

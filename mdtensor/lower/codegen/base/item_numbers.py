@@ -45,7 +45,7 @@ def item_numbers(frame: Frame) -> list[Statement]:
 
 
 def _lane_numbers(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> list[Statement]:
-    """Declares a lane's number along each dim of its warp.
+    """Declare a lane's coordinate along each dim of its warp.
 
     Neighbours, and lanes two apart, read the same elements of one or the other staged stream where
     two dims belong to different ones: local memory serves 16 bytes of such pairs at once.
@@ -70,9 +70,9 @@ def _lane_numbers(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -
 
 
 def _interleaved(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> tuple[int, ...]:
-    """Two dims of an even number of lanes that no staged stream uses both; () for none.
+    """Two dims with an even number of lanes and no staged stream in common; () for none.
 
-    Which lanes hold what of matrices, their products say.
+    () also for matrices, whose instructions fix the lanes.
     """
     if frame.schedule.tensor:
         return ()
@@ -87,7 +87,7 @@ def _interleaved(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) ->
 def _numbers(
     number: Index, dims: Sequence[int], extents: Mapping[int, int], var: Callable[[int], str]
 ) -> list[Statement]:
-    """Declares a number's coordinates in a space of the extents, the last dim fastest."""
+    """Declare the coordinates of a linear number in a space of extents, the last dim fastest."""
     statements: list[Statement] = []
     walked = [d for d in dims if extents[d] > 1]
     for d in reversed(walked):

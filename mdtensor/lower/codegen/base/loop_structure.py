@@ -1,4 +1,4 @@
-"""A loop structure: what a kernel is made of besides where its results go."""
+"""Loop structures: how a kernel numbers work-items, shares memory, and loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _no_maps(_: Frame) -> tuple[TensorMap, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LoopStructure:
-    """How work-items are numbered, the memory that they share, and their loops.
+    """The numbering of work-items, the memory that they share, and their loops.
 
     `loops` take the frame of a kernel and its destinations; those of `TILED` also what comes
     before a scan. `more_items` are those of a group that compute nothing.

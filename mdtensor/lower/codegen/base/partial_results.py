@@ -1,4 +1,4 @@
-"""Results of groups that share a reduction, and the problem that combines them.
+"""Partial results of groups that share a reduction, and the problem that combines them.
 
 Groups leave their results in scratch memory. Combining them is a reduction over the groups, which
 is one more problem: a kernel of its own computes it, or the last of the groups.
@@ -34,7 +34,7 @@ _AT_ONCE = 4  # results of groups that a work-item combines in one step
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Results of groups that share a reduction: [group][kept dims], one array per element.
+    """Partial results of groups that share a reduction: [group][kept dims], an array per element.
 
     The dims are in `order`, those last whose neighbours lie nearest in the results. They lie in
     scratch memory, or in the `local` memory of a group that has one block of them, whose first
@@ -50,11 +50,11 @@ class Partials:
 
     @property
     def nbytes(self) -> Index:
-        """Bytes of scratch memory for one element of the result tuple."""
+        """Bytes of scratch memory for one element of the result tuple; 0 in local memory."""
         return ZERO if self.local else self.count * self.size * CELL
 
     def pointers(self, types: Iterable[np.dtype], *, const: bool = False) -> list[Pointer]:
-        """Declares R0, R1, …, the arrays of a result tuple's elements, of the given types."""
+        """Declare R0, R1, …, pointers to the arrays of partial results, of the given types."""
         return [self._pointer(k, register_dtype(t), const=const) for k, t in enumerate(types)]
 
     def _pointer(self, position: int, memory: np.dtype, *, const: bool) -> Pointer:
@@ -66,14 +66,14 @@ class Partials:
 
 
 def local_name(position: int) -> str:
-    """The array in local memory of one element of the result tuple."""
+    """The name of the local-memory array of one element of the result tuple."""
     return f"P{position}"
 
 
 def partials_of(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> Partials | None:
-    """The partial results of a reduction that groups share; None where they share none."""
+    """The partial results of a reduction split among groups; None if it is not split."""
     split = [d for d in problem.contracted if tilings[d].is_split]
     if not split:
         return None
@@ -84,7 +84,7 @@ def partials_of(
 
 
 def number_among(tilings: Sequence[DimTiling], dims: Iterable[int]) -> Index:
-    """The number of the group's part of some dims, among all parts of these."""
+    """The linear number of the group's part among the parts of some dims."""
     number = ZERO
     for d in dims:
         if tilings[d].is_split:
@@ -93,7 +93,7 @@ def number_among(tilings: Sequence[DimTiling], dims: Iterable[int]) -> Index:
 
 
 def _as_results(problem: Problem) -> tuple[int, ...]:
-    """The kept dims, those last whose neighbours lie nearest in the results."""
+    """The kept dims by descending stride in the outputs, the nearest last."""
 
     def distance(d: int) -> int:
         strides = (write.strides[d].constant for write in problem.writes)
@@ -103,7 +103,7 @@ def _as_results(problem: Problem) -> tuple[int, ...]:
 
 
 def dense(problem: Problem, order: Sequence[int]) -> tuple[tuple[Index, ...], Index]:
-    """Strides of an array on the kept dims, which lie in that order, and its size."""
+    """Row-major strides of an array on the kept dims in the given order, and its size."""
     strides = [as_index(0)] * len(problem.extents)
     size = as_index(1)
     for d in reversed(order):
@@ -113,7 +113,7 @@ def dense(problem: Problem, order: Sequence[int]) -> tuple[tuple[Index, ...], In
 
 
 def combination(problem: Problem, partials: Partials) -> Problem:
-    """The reduction of the groups' results, dim 0, along which the kept dims follow.
+    """The problem that reduces partial results: dim 0 counts groups, the kept dims follow.
 
     Its inputs are the arrays of those results, and then those of the problem.
     """
@@ -154,7 +154,7 @@ def combination(problem: Problem, partials: Partials) -> Problem:
 
 
 def sources(problem: Problem, partials: Partials) -> list[Statement]:
-    """Declares the inputs of a combination; the problem's own are called `given_I0`, … before."""
+    """Declare the inputs of a combination; the problem's own ones are renamed `given_I0`, …."""
     own = len(problem.scalar.result_dtypes)
     totals = partials.pointers(problem.scalar.result_dtypes, const=True)
     found: list[Statement] = [replace(p, name=f"I{n}") for n, p in enumerate(totals)]
@@ -167,9 +167,9 @@ def sources(problem: Problem, partials: Partials) -> list[Statement]:
 
 
 def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
-    """A schedule of the combination whose groups have one work-item.
+    """A schedule of the combination with one work-item per group.
 
-    Those that scatter compute without vectors, but what they leave lies side by side.
+    A scatter computes without vectors, but its partial results are contiguous.
     """
     count = len(combined.extents)
     nearest = count - 1
@@ -228,12 +228,12 @@ def shared_out(problem: Problem, plain: Schedule) -> Schedule:
 
 
 def _power_of_two(least: int) -> int:
-    """The smallest power of two that is not less than a number."""
+    """The smallest power of two that is at least `least`."""
     return 1 << max(0, least - 1).bit_length()
 
 
 def _shared_out_unknown(problem: Problem, plain: Schedule) -> Schedule:
-    """The same for unknown extents: few results are shared by work-items, many divided."""
+    """`shared_out` for unknown extents: work-items share few results, or divide many."""
     threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
     extents = [extent.constant for extent in problem.extents]
     results = math.prod(extent or _MANY for extent in extents[1:])
@@ -253,7 +253,7 @@ def _shared_out_unknown(problem: Problem, plain: Schedule) -> Schedule:
 def by_one_group(
     combined: Problem, schedule: Schedule, blocks: Sequence[int], items: int
 ) -> Schedule:
-    """A schedule of the combination for `items` work-items of one group.
+    """A schedule of the combination for one group of `items` work-items.
 
     Its blocks of the kept dims divide the `blocks` that the groups compute. Raises LoweringError
     where work-items are left over that would change the order of elements.

@@ -56,7 +56,7 @@ def group_bounds(
 
 
 def _in_swaths(outer: DimTiling, inner: DimTiling, number: Index, swath: int) -> list[Statement]:
-    """Declares the parts of two dims from their common number; the last swath may be narrower."""
+    """Declare the parts of two dims from a swizzled number; the last swath may be narrower."""
     whole = inner.parts * swath
     first, place, width = outer.var("first"), inner.var("place"), outer.var("width")
     return [
@@ -71,7 +71,7 @@ def _in_swaths(outer: DimTiling, inner: DimTiling, number: Index, swath: int) ->
 
 
 def whole_part(tiling: DimTiling) -> list[Statement]:
-    """Declares the tile of a dim that has no tiles but the group's part.
+    """Declare the bounds of an untiled dim's only tile: the group's part.
 
     Where parts overlap, the last one begins early enough to end inside the dim.
     """
@@ -82,12 +82,12 @@ def whole_part(tiling: DimTiling) -> list[Statement]:
 
 
 def whole_parts(tilings: Sequence[DimTiling]) -> list[Statement]:
-    """The same for all dims that have no tiles."""
+    """`whole_part` for every untiled dim."""
     return [s for tiling in tilings if not tiling.tile for s in whole_part(tiling)]
 
 
 def tile_loop(tiling: DimTiling, body: Iterable[Statement]) -> Loop:
-    """The loop over the tiles of a group's part of a dim; the last tile may be cut off."""
+    """The loop over the tiles of a group's part of a dim; the last tile may be partial."""
     start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
     end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
     stop, step = high + (tiling.tile - 1), as_index(tiling.tile)
@@ -97,7 +97,7 @@ def tile_loop(tiling: DimTiling, body: Iterable[Statement]) -> Loop:
 def tile_loops(
     tilings: Sequence[DimTiling], dims: Sequence[int], body: Sequence[Statement]
 ) -> list[Statement]:
-    """The loops over the tiles of those dims that have some, the first outermost."""
+    """The loops over the tiles of those `dims` that are tiled, the first outermost."""
     statements = list(body)
     for d in reversed(dims):
         if tilings[d].tile:
@@ -127,14 +127,14 @@ def cache_tiles(
 
 
 def tiles_before(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:
-    """A number that is zero in the first tile of the given dims, and positive later."""
+    """An expression that is zero in the first tile of the given dims, and positive later."""
     return total(
         name(tilings[d].var("t")) - name(tilings[d].var("lo")) for d in order if tilings[d].tile
     )
 
 
 def tiles_after(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:
-    """A number that is zero in the last tile of the given dims, and positive before."""
+    """An expression that is zero in the last tile of the given dims, and positive before."""
     return total(
         name(tilings[d].var("hi")) - name(tilings[d].var("e")) for d in order if tilings[d].tile
     )

@@ -1,4 +1,4 @@
-"""Layout of staged tiles that keep the order of their source and store shared elements once.
+"""Layout of staged tiles in the order of their source, with shared elements stored once.
 
 Dims that walk through the same elements share them: points of a convolution and the taps of its
 window are one run of neighbours, a window longer than the points alone. So a tile holds an element
@@ -17,7 +17,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 
 @dataclass(frozen=True, slots=True)
 class SourceDim:
-    """A dim of a tile: its extent there, and how far its elements lie apart."""
+    """A dim of a staged tile: its extent and its stride."""
 
     dim: int
     extent: Index
@@ -32,7 +32,7 @@ def places_as_source(
     *,
     shared: bool = True,
 ) -> tuple[tuple[SourceDim, ...], Index]:
-    """Extent and stride of a tile's dims, nearest first, and its size; rows are padded.
+    """Extents and strides of a tile's dims, nearest first, and its size with padded rows.
 
     Unless `shared`, every dim has elements of its own.
     """
@@ -69,7 +69,7 @@ def _extent(problem: Problem, tilings: Sequence[DimTiling], d: int) -> Index:
 def _steps_through(
     problem: Problem, tilings: Sequence[DimTiling], stream: Stream, run: SourceDim, d: int
 ) -> int:
-    """How many elements of a run one step along a dim moves, if both overlap; else 0."""
+    """The elements by which a step along a dim moves in a run, if both overlap; else 0."""
     if may_end_inside(problem, tilings, run.dim) or may_end_inside(problem, tilings, d):
         return 0
     steps = steps_along(stream, run.dim, d)
@@ -84,7 +84,7 @@ def may_end_inside(problem: Problem, tilings: Sequence[DimTiling], d: int) -> bo
 
 
 def steps_along(stream: Stream, near: int, far: int) -> int:
-    """The stride of `far` in strides of `near`, if it is whole and positive; else 0."""
+    """The stride of `far` in multiples of that of `near`, if integral and positive; else 0."""
     short, long = stream.strides[near].constant, stream.strides[far].constant
     if not short or not long or long % short or long // short < 1:
         return 0

@@ -1,8 +1,7 @@
-"""Layouts of staged tiles: where the elements of a tile lie in nearer memory.
+"""Layouts of staged (packed) tiles in nearer memory.
 
-What others call packing is this and nothing else: the layout of a staged tile is outer blocks of
-the kept dims, then the reduced dims, then the points inside a block, the lane dim innermost and
-padded to whole vectors.
+The layout of a staged tile is outer blocks of the kept dims, then the reduced dims, then the points
+inside a block, the lane dim innermost and padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ OUTER, FULL, INNER = "outer", "full", "inner"
 
 @dataclass(frozen=True, slots=True)
 class TileAxis:
-    """One axis of a staged tile: blocks of a dim, all its points, or the points inside a block."""
+    """An axis of a staged tile: blocks of a dim, all its points, or the points inside a block."""
 
     dim: int
     part: str
@@ -36,7 +35,7 @@ class TileAxis:
 
 @dataclass(frozen=True, slots=True)
 class TileLayout:
-    """Where the elements of a staged tile lie; axes outermost first, sizes in elements.
+    """The layout of a staged tile; axes outermost first, sizes in elements.
 
     Along `early` dims the last tile begins so early that it is whole (see `early_tiles`). A stream
     that is read at several places has a tile for each, one after the other: the halves of complex
@@ -53,34 +52,34 @@ class TileLayout:
     places: tuple[Index, ...] = ()
 
     def start_of(self, place: Index | int) -> Index:
-        """Where the tile of what is read at a place begins."""
+        """The first element of the sub-tile for reads at one offset."""
         if len(self.places) < 2:
             return as_index(0)
         return self.size_of_place * self.places.index(as_index(place))
 
     @property
     def size_of_place(self) -> Index:
-        """Elements of the tile of one place."""
+        """Elements of the sub-tile for reads at one offset."""
         outermost = self.axes[0] if self.axes else None
         return as_index(1) if outermost is None else outermost.stride * outermost.extent
 
     @property
     def apart(self) -> int:
-        """Elements between the beginnings of two stages: whole lines."""
+        """Elements between the starts of two pipeline stages, rounded up to whole lines."""
         assert self.size.constant is not None
         return -(-self.size.constant // ALIGNMENT) * ALIGNMENT
 
     def stride(self, dim: int, part: str) -> Index:
-        """The stride of an axis; 0 where the tile has none such."""
+        """The stride of an axis; 0 where the tile lacks it."""
         return next((a.stride for a in self.axes if (a.dim, a.part) == (dim, part)), as_index(0))
 
     def has(self, dim: int, part: str) -> bool:
-        """Whether the tile has that axis."""
+        """Whether the tile has an axis for a dim's `part`."""
         return any((axis.dim, axis.part) == (dim, part) for axis in self.axes)
 
     @property
     def pointer(self) -> str:
-        """Name of the staged tile in the kernel."""
+        """The name of the staged tile in the kernel."""
         return f"S{self.stream}"
 
 
@@ -108,9 +107,9 @@ def _resident_layout(
     number: int,
     region: str,
 ) -> TileLayout:
-    """One block of the kept dims: reduced dims, then points, those read together innermost.
+    """The layout of a block of kept dims: reduced dims outermost, then points.
 
-    Or as the source lies, whose rows are lengthened then.
+    With `as_source`, the layout of the source, with padded rows.
     """
     stream = problem.streams[number]
     if schedule.as_source and schedule.as_source[number]:

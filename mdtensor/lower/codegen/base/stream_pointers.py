@@ -1,4 +1,4 @@
-"""Pointers to what a tile reads: to its first point, and to the current point of reduced dims."""
+"""Pointers to a tile's inputs: at its first point, and at the current point of reduced dims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_STAGE = "read_stage"  # the number of the staged tile that is computed with
 
 
 def bases(frame: Frame) -> list[Statement]:
-    """A pointer per stream to the tile's first point, all reduced indices at their start."""
+    """Declare a pointer per stream to the tile's first point, with reduced indices at zero."""
     statements: list[Statement] = []
     needed = {
         d for layout in frame.layouts.values() for d in frame.problem.kept if layout.has(d, OUTER)
@@ -60,7 +60,7 @@ def memory_of(frame: Frame, number: int) -> np.dtype:
 
 
 def stream_pointers(frame: Frame) -> list[Statement]:
-    """A pointer per stream to the current point of the reduced dims."""
+    """Declare a pointer per stream to the current point of the reduced dims."""
     statements: list[Statement] = []
     for number, stream in enumerate(frame.problem.streams):
         reduced = [d for d in frame.schedule.reduce_order if stream.uses(d)]

@@ -1,4 +1,4 @@
-"""Tuples of variables, declared and assigned element by element."""
+"""Declarations and assignments of tuples of variables, element by element."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from mdtensor.lower.ir.values import Ref, Value
 
 
 def lets(refs: Iterable[Ref], values: Iterable[Value], *, mutable: bool = False) -> list[Statement]:
-    """Declares variables with values."""
+    """Declare variables with values."""
     return [Let(ref, value, mutable) for ref, value in zip(refs, values, strict=True)]
 
 
 def sets(refs: Iterable[Ref], values: Iterable[Value]) -> list[Statement]:
-    """Assigns to mutable variables, one after the other."""
+    """Assign to mutable variables, one after the other."""
     return [Set(ref, value) for ref, value in zip(refs, values, strict=True)]
 
 
 def sets_at_once(
     refs: Iterable[Ref], values: Iterable[Value], held: Sequence[Ref]
 ) -> list[Statement]:
-    """Assigns values that are computed from the variables: `held` has all before the first is set.
+    """Assign a tuple in parallel: `held` takes all values before the first variable is set.
 
     >>> import numpy as np
     >>> a, b, x, y = (Ref(each, np.dtype("f4")) for each in "abxy")

@@ -1,4 +1,4 @@
-"""From scalar expressions to the values of a LoopNest, lane by lane or in vectors."""
+"""Translation of scalar expressions to values of a LoopNest, scalar or vector."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def value_of(
     indices: Callable[[str], Value] = _no_indices,
     naming: Naming | None = None,
 ) -> Value:
-    """The value of an expression on the given parameters; see `values_of`."""
+    """Translate an expression to a value, given its parameters; see `values_of`."""
     return values_of([expr], params, indices, naming)[0]
 
 
@@ -48,7 +48,7 @@ def values_of(
     *,
     name_shared: bool = False,
 ) -> list[Value]:
-    """The values of expressions on the given parameters; `indices` gives those of dims.
+    """Translate expressions to values, given their parameters and the `indices` of dims.
 
     Half floats are computed in float32 and booleans in bytes that are 0 or 1; operands of fewer
     lanes widen to the most lanes among them. With `naming`, what large expressions share is named
@@ -86,7 +86,7 @@ def _value(
 
 
 class _Named:
-    """Large expressions, cut into statements of few nested operations."""
+    """Translation of large expressions to statements of bounded nesting."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Named:
         return [value for value, _ in folded(self._exprs, self._step)]
 
     def _step(self, node: Expr, args: list[tuple[Value, int]]) -> tuple[Value, int]:
-        """The value of a node, and how many operations are nested in it."""
+        """The value of a node, and its depth of nested operations."""
         value = _value(node, [arg for arg, _ in args], self._params, self._indices)
         if not args or not isinstance(value, Calc):
             return value, 0
@@ -122,7 +122,7 @@ def are_large(exprs: Sequence[Expr]) -> bool:
 
 
 def _converted(value: Value, dtype: np.dtype) -> Value:
-    """A value in another type; indices along the lanes are counted in that type, if it is one."""
+    """A value cast to another type; vectors of indices are computed in an integer type directly."""
     if isinstance(value, Calc) and value.op == "add" and dtype.kind in "iu":
         first, lanes = value.args
         if isinstance(first, FromIndex) and isinstance(lanes, Iota):
@@ -132,7 +132,7 @@ def _converted(value: Value, dtype: np.dtype) -> Value:
 
 
 def literal(value: Number, dtype: np.dtype) -> Literal:
-    """A constant of the register type that goes with `dtype`."""
+    """A constant in the register type of `dtype`."""
     held = register_dtype(dtype)
     if isinstance(value, complex):
         raise LoweringError("a complex constant met the code generator")
@@ -143,7 +143,7 @@ def literal(value: Number, dtype: np.dtype) -> Literal:
 
 
 def identity_of(operator: Operator) -> tuple[Literal, ...]:
-    """The neutral tuple of an operator; LoweringError where it declares none."""
+    """The identity of a combine operator; LoweringError where it declares none."""
     if operator.identity is None:
         raise LoweringError(
             f"operator {operator!r} declares no identity", hint="give it identity=(…)"
@@ -155,7 +155,7 @@ def identity_of(operator: Operator) -> tuple[Literal, ...]:
 def combined(
     operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value], *, in_order: bool = False
 ) -> tuple[Value, ...]:
-    """Two tuples of values combined by the operator.
+    """Two tuples of values combined by an operator.
 
     `in_order` says that the left one is of elements that come before those of the right one.
     """
@@ -166,7 +166,7 @@ def combined(
 
 
 def _term_by_term(value: Value) -> Value:
-    """A sum to which two products are added one after the other, each by one instruction.
+    """The sum a + (x*y ± u*v) reassociated to (a + x*y) ± u*v, so that both products can fuse.
 
     So products of complex numbers are added up as by libraries, whose results are rounded alike.
     """
@@ -183,7 +183,7 @@ def _term_by_term(value: Value) -> Value:
 
 
 def is_elementwise(operator: Operator) -> bool:
-    """Whether element n of the result depends on elements n of the operands only."""
+    """Whether element n of an operator's result depends only on elements n of its operands."""
     width = len(operator.dtypes)
     used = map(params_in, operator.results)
     return all({n, n + width}.issuperset(params) for n, params in enumerate(used))

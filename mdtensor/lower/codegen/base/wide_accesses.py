@@ -1,4 +1,4 @@
-"""Vectorized accesses: loads and stores of neighbouring elements become accesses of 16 bytes."""
+"""Vectorised accesses: loads and stores of adjacent elements become accesses of 16 bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 4  # elements that a vector type of every dialect can hold
 
 
 def lanes_of(memory: np.dtype) -> int:
-    """Elements of one wide access; 1 where memory holds them in another form than registers.
+    """Elements of one wide access; 1 where memory and registers differ in representation.
 
     Short floats are converted as they are loaded and stored.
     """
@@ -33,7 +33,7 @@ _AT_MULTIPLES: Mapping[str, int] = MappingProxyType({})
 
 
 def lanes_of_results(memory: np.dtype, near: int) -> int:
-    """Results of one wide store, where `near` of a work-item are neighbours."""
+    """Elements of one wide store, where a work-item has `near` adjacent results."""
     lanes = lanes_of(memory)
     while near % lanes:
         lanes //= 2
@@ -45,7 +45,7 @@ def wide_loads(
     buffers: Mapping[str, int],
     phases: Mapping[str, int] = _AT_MULTIPLES,
 ) -> list[Statement]:
-    """The statements with wide loads where most of a group of neighbours is loaded.
+    """Replace scalar loads by wide ones where most elements of an aligned group are loaded.
 
     `buffers` has the lanes of the wide loads of each buffer; a group begins at a multiple of them,
     counted from the part of the address that is no constant, which must be such a multiple too;
@@ -79,7 +79,7 @@ def wide_loads(
 def _load_key(
     statement: Statement, buffers: Mapping[str, int], phases: Mapping[str, int]
 ) -> tuple[str, Index, int, int] | None:
-    """Buffer, variable address, number of the group behind it, and lane in the group."""
+    """The buffer, symbolic address, group number and lane of a scalar load; None for others."""
     if not isinstance(statement, Let) or not isinstance(statement.value, Load):
         return None
     load = statement.value
@@ -96,7 +96,7 @@ def wide_stores(
     *,
     streaming: bool = False,
 ) -> list[Statement]:
-    """The same for stores: a group is written where its last element was, past caches if asked.
+    """Replace scalar stores of whole aligned groups by wide ones, at each group's last store.
 
     A group of which an element is stored twice stays as it is. Points of a tile lie at one place
     only where the tile is larger than its dims, and there the statements never run, but compile.

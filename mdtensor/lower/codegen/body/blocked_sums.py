@@ -1,4 +1,4 @@
-"""Blocked summation: sums of floats whose accumulators take a block of terms at a time.
+"""Blocked summation: accumulators of float sums are flushed to compensated totals by blocks.
 
 An accumulator that takes one term after the other loses a bit each time the sum doubles. So behind
 a block of steps it is added to a total by Kahan's summation, which keeps what an addition rounds
@@ -34,7 +34,7 @@ _FLUSHES, _LEFT = "flushes", "left"
 
 @dataclass(frozen=True, slots=True)
 class BlockedSums:
-    """The totals of a register tile's accumulators: `steps` of the innermost loop are a block.
+    """Compensated totals of a register tile's accumulators, flushed every `steps` iterations.
 
     `sums` are the accumulators that are floats that are added up, those of one total together, with
     the neutral element of each. The loop goes through other dims too where it is `nested`.
@@ -46,7 +46,7 @@ class BlockedSums:
     block: int
 
     def declarations(self) -> list[Statement]:
-        """Declares the totals, what they lack, and counters."""
+        """Declare the totals, their compensations, and counters."""
         statements: list[Statement] = [LetIndex(_FLUSHES, as_index(0), mutable=True)]
         if self.nested:
             statements.append(LetIndex(_LEFT, as_index(self.elements), mutable=True))
@@ -57,20 +57,20 @@ class BlockedSums:
 
     @property
     def elements(self) -> int:
-        """Points of the innermost dim that a block has."""
+        """Points of the innermost dim in a block."""
         return self.steps * self.block
 
     def flush(self) -> list[Statement]:
-        """Adds the accumulators to their totals, and begins them again."""
+        """Add the accumulators to their totals, and reset them."""
         return [*self._added(), Increment(_FLUSHES, 1), *self._again(0)]
 
     def _again(self, first: int) -> list[Statement]:
-        """Begins the accumulators of each total again, from the first of so many on."""
+        """Reset each total's accumulators, from number `first` on."""
         pairs = [(ref, neutral) for refs, neutral in self.sums for ref in refs[first:]]
         return sets([ref for ref, _ in pairs], [neutral for _, neutral in pairs])
 
     def _added(self) -> list[Statement]:
-        """Adds the accumulators to their totals, less what was rounded off before."""
+        """Add the accumulators to their totals by Kahan summation."""
         statements: list[Statement] = []
         for refs, _ in self.sums:
             ref = refs[0]
@@ -89,19 +89,19 @@ class BlockedSums:
         return statements
 
     def flush_when_due(self, left: Index) -> list[Statement]:
-        """Counts points that are done, as a number below 0; begins a block where one is full."""
+        """Count points of the block down, and flush at its end; `left` is their negated number."""
         due = (*self.flush(), Increment(_LEFT, self.elements))
         return [Increment(_LEFT, left), If(name(_LEFT), "<=", as_index(0), due)]
 
     def finished(self) -> list[Statement]:
-        """Sets the accumulators to the totals, where there are any."""
+        """Set the accumulators to the totals, if anything was flushed."""
         statements = [*self._added(), *(Set(ref, _total(ref)) for (ref, *_), _ in self.sums)]
         statements += self._again(1)
         return [If(as_index(0), "<", name(_FLUSHES), tuple(statements))]
 
 
 def blocked_sums(frame: Frame, tile: Tile) -> BlockedSums | None:
-    """The totals of a tile's accumulators; None where no sum of floats is longer than a block."""
+    """The blocked sums of a tile; None where no float sum is longer than a block."""
     added = [k for k in range(len(frame.operator.dtypes)) if _is_sum(frame.operator, k)]
     if not added:
         return None
@@ -126,9 +126,9 @@ def blocked_sums(frame: Frame, tile: Tile) -> BlockedSums | None:
 
 
 def _together(frame: Frame, tile: Tile, *, nested: bool) -> Iterator[Sequence[Sequence[Ref]]]:
-    """The accumulators that have a total together: those that are combined in the end.
+    """Groups of accumulators that share a total, as they are combined in the end anyway.
 
-    Those of single elements take less than a vector where the loop is not `nested`.
+    Scalar ones have totals only where the loop is `nested`: else they take less than a vector.
     """
     for vectors in tile.accumulators:
         if frame.lane_is_reduced:
@@ -140,21 +140,21 @@ def _together(frame: Frame, tile: Tile, *, nested: bool) -> Iterator[Sequence[Se
 
 
 def _shares_loads(frame: Frame) -> bool:
-    """Whether several accumulators take each element that a tile loads, as in products."""
+    """Whether every loaded element feeds several accumulators, as in matrix products."""
     streams = frame.problem.streams
     among = [d for d in frame.problem.kept if frame.tilings[d].register > 1]
     return len(streams) > 1 and all(not all(map(each.uses, among)) for each in streams)
 
 
 def _steps(frame: Frame, d: int) -> int | None:
-    """Steps of the loop over a combined dim, at most; None where its extent is a name."""
+    """The most iterations of the loop over a combined dim; None where its extent is symbolic."""
     tiling = frame.tilings[d]
     length = tiling.tile or tiling.part.constant or tiling.extent.constant
     return None if length is None else -(-length // tiling.block)
 
 
 def _is_sum(operator: Operator, k: int) -> bool:
-    """Whether an element of the tuples is floats that are added up, and no other one uses it.
+    """Whether a tuple element is a sum of floats that no other element depends on.
 
     Others would be combined with what is left of a sum behind its last block.
     """
@@ -167,7 +167,7 @@ def _is_sum(operator: Operator, k: int) -> bool:
 
 
 def _added_up(refs: Sequence[Ref]) -> Value:
-    """The sum of accumulators, pairwise."""
+    """The pairwise sum of accumulators."""
     if len(refs) == 1:
         return refs[0]
     half = len(refs) // 2

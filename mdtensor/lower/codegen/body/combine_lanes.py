@@ -1,4 +1,4 @@
-"""Horizontal reduction: combines the lanes of vectors, those of several points at once.
+"""Horizontal reduction of vectors, for several points at once.
 
 A point's vector is halved until one lane is left. Vectors of two points first become one: both
 halves of each lie in one shuffle or the other, which are combined. So each of them, and what is
@@ -24,7 +24,7 @@ Vectors = tuple[Ref, ...]
 def combined_lanes(
     operator: Operator, points: Sequence[Vectors], statements: list[Statement]
 ) -> list[Vectors]:
-    """Combines the lanes of every point; the results are declared in `statements`."""
+    """Reduce the lanes of every point; results are declared in `statements`."""
     found: list[Vectors] = []
     lanes = points[0][0].lanes
     while len(found) < len(points):
@@ -36,14 +36,14 @@ def combined_lanes(
 
 
 class _Block:
-    """A power of two of neighbouring points, from number `first` on."""
+    """A power of two of neighbouring points, from number `first` on, reduced together."""
 
     def __init__(self, operator: Operator, first: int, statements: list[Statement]) -> None:
         self.operator, self.first, self.statements = operator, first, statements
         self.named = 0
 
     def of(self, points: Sequence[Vectors]) -> list[Vectors]:
-        """Each point's results."""
+        """The results of each point."""
         vectors, distance = list(points), 1
         while len(vectors) > 1:
             vectors = [
@@ -62,7 +62,7 @@ class _Block:
         return [self._held([Slice(ref, n) for ref in refs]) for n in range(distance)]
 
     def _pair(self, one: Vectors, other: Vectors, distance: int) -> Vectors:
-        """Two vectors of as many points as `distance` as one of all of them."""
+        """Combine two vectors, each of `distance` interleaved points, into one vector."""
         widest = max(ref.dtype.itemsize for ref in one)
         low, high = (
             self._held([Shuffle(a, b, chosen) for a, b in zip(one, other, strict=True)])
@@ -71,7 +71,7 @@ class _Block:
         return self._held(combined(self.operator, low, high))
 
     def _held(self, values: Sequence[Value]) -> Vectors:
-        """Variables that hold values."""
+        """Declare variables for values."""
         refs = tuple(
             Ref(f"h{self.first}_{self.named}_{k}", value.dtype, value.lanes)
             for k, value in enumerate(values)

@@ -1,4 +1,4 @@
-"""Ranges of loops that arrays tell: loaded once for a register tile, before its loops."""
+"""Data-dependent loop ranges, loaded once per register tile, before its loops."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ONE = LaneVector(0, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What declares the ranges of some dims, and where these begin and end."""
+    """Data-dependent loop bounds by dim, and the statements that declare them."""
 
     statements: tuple[Statement, ...] = ()
     of: Mapping[int, tuple[Index, Index]] = field(default_factory=dict[int, tuple[Index, Index]])
 
 
 def ranges_of(frame: Frame, tile: Tile) -> Ranges:
-    """The ranges that all points of a tile have in common, as far as they lie in the cache tile."""
+    """The data-dependent range shared by all points of a tile, clipped to the cache tile."""
     bounds = frame.problem.bounds
     if bounds is None:
         return Ranges()

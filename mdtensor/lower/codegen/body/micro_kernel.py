@@ -15,7 +15,7 @@ from mdtensor.lower.ir.statements import Statement
 
 
 def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
-    """Declares and fills the accumulators of a tile."""
+    """Declare the accumulators of a tile, and compute them."""
     statements = bases(frame)
     if not frame.problem.contracted:
         body = Body(frame, tile, {}, "b", lanes=None)

@@ -1,4 +1,4 @@
-"""Two sums of constants under the same conditions, computed as one sum of packed constants.
+"""Packing of two sums of constants under the same conditions into one integer sum.
 
 A count of what agrees and a score of it are such sums. A sum of integers whose lower halves are
 those of the one, and whose upper halves those of the other, takes half of the additions, and asks
@@ -50,7 +50,7 @@ def with_packed_sums(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def _whole_sums(exprs: Sequence[Expr]) -> dict[Expr, Terms]:
-    """The sums of at least `_FEWEST` selected constants that are no part of other such sums."""
+    """The maximal sums of at least `_FEWEST` selected constants, by node."""
     found: dict[Expr, Terms] = {}
     for node in in_order(exprs):
         if node.dtype.kind != "i" or node.dtype.itemsize < _LEAST_BYTES:
@@ -71,7 +71,7 @@ def _whole_sums(exprs: Sequence[Expr]) -> dict[Expr, Terms]:
 
 
 def _packed(low: Sum, high: Sum) -> dict[Expr, Expr] | None:
-    """Two sums by the halves of one; None where their values do not fit into halves."""
+    """Two sums as the halves of one; None where their values do not fit into halves."""
     dtype = low[0].dtype
     bits = 4 * dtype.itemsize
     lower, upper = span_of(low[0]), span_of(high[0])

@@ -1,4 +1,4 @@
-"""The loops over combined dims, which every tile goes through point by point."""
+"""The loops over combined dims, common to all register tiles."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mdtensor.lower.codegen.body.data_ranges import Ranges, ranges_of
 from mdtensor.lower.ir.index import Index, as_index, name
 from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement
 
-# What is done at a point of the loops over combined dims: from unrolled counts and `Body.lanes`.
+# Emits the body of the loops over combined dims, given unrolled counts and `Body.lanes`.
 AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
 
 
 def combining_loops(
     frame: Frame, tile: Tile, at_point: AtPoint, sums: BlockedSums | None = None
 ) -> list[Statement]:
-    """The loops over combined dims, inside them the pointers of the streams, then `at_point`.
+    """The loops over combined dims; inside are the streams' pointers, then `at_point`.
 
-    The points of the tile have all ranges in common that arrays tell. Accumulators are added to
-    their totals behind each block of `sums`.
+    Data-dependent ranges are common to all points of the tile. Accumulators are added to their
+    totals behind each block of `sums`.
     """
     ranges = ranges_of(frame, tile)
     return [*ranges.statements, *_combining_loops(frame, ranges, at_point, sums, 0, {}, None)]
@@ -67,7 +67,7 @@ def _combining_loops(
 
 
 def _in_blocks(whole: Loop, chunk: str, start: Index, sums: BlockedSums) -> list[Statement]:
-    """The innermost loop in blocks of steps, between which the accumulators begin again."""
+    """The innermost loop in blocks of steps, after which accumulators are flushed."""
     until = f"{chunk}_until"
     step = as_index(sums.elements)
     more = If(name(until) + whole.step, "<=", whole.stop, tuple(sums.flush()))
@@ -86,7 +86,7 @@ def _remainders(
     remainder: int | None,
     inner: Callable[..., tuple[Statement, ...]],
 ) -> list[Statement]:
-    """The loops over what whole register tiles leave of a combined dim."""
+    """The remainder loops of a combined dim, after its whole register tiles."""
     tiling, loops = frame.tilings[d], list[Statement]()
     var, is_lane = tiling.var("r"), d == frame.schedule.lane
     if remainder == 0:

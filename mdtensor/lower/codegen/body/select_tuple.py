@@ -1,4 +1,4 @@
-"""Update of an accumulator, for operators that keep one of two tuples.
+"""Update of accumulators for selection operators, such as argmin.
 
 One branch for several points was measured too: none of their looks waits for another then, but
 what they compared takes more instructions to remember than a branch saves.
@@ -22,7 +22,7 @@ def take_tuple(
     index: Callable[[str], Value],
     prefix: str,
 ) -> list[Statement]:
-    """Updates the accumulator under the choice's conditions, each tested before its operands.
+    """Update the accumulator by branches: each condition is tested before later operands load.
 
     `params` are those of the scalar function, `prefix` begins the names of new variables.
     """
@@ -47,9 +47,9 @@ def select_tuple(
     params: Sequence[Value],
     index: Callable[[str], Value],
 ) -> list[Value]:
-    """The accumulator's tuple or the point's own one: a selection for each element.
+    """The accumulator's tuple or the point's, by one `select` per element.
 
-    All ask for one condition, so that in vectors its mask is made once.
+    All elements use one condition, so that its vector mask is computed once.
     """
     wins = value_of(choice.wins, [*params, *refs, *own], index)
     return [

@@ -35,7 +35,7 @@ from mdtensor.translate.scalar_function import ScalarFunction
 
 @dataclass(slots=True)
 class Body:
-    """The unrolled body: loads, shared between points, and one computation per point and piece.
+    """The unrolled body of a tile: shared loads, and one computation per point and piece.
 
     `counts` has the unrolled points of every reduced dim; `pointer` begins the names of the
     pointers that are read through; `lanes` tells how a reduced lane dim runs: "vectors" (its whole
@@ -49,14 +49,14 @@ class Body:
     lanes: str | None
     prefix: str = ""
     named: dict[Value, Ref] = field(default_factory=dict[Value, Ref])
-    # What was read for which points; many share it.
+    # Values already read, by read and position; many points share them.
     known: dict[tuple[Read, Steps, LaneVector], Value] = field(
         default_factory=dict[tuple[Read, Steps, LaneVector], Value]
     )
     statements: list[Statement] = field(default_factory=list[Statement])
 
     def without_reduction(self) -> list[Statement]:
-        """Every accumulator is what the scalar function gives."""
+        """Declare every accumulator as the scalar function's value."""
         scalar = self.frame.problem.scalar
         for u, point in enumerate(self.tile.points):
             for p, piece in enumerate(self.tile.pieces):
@@ -66,9 +66,9 @@ class Body:
         return [*self.asked_ahead(), *self.statements]
 
     def asked_ahead(self) -> list[Statement]:
-        """Prefetches of what the body of a later iteration will load from unstaged streams.
+        """Prefetches of unstaged data that a later iteration will load.
 
-        What is left of a dim, in narrower vectors, asks for nothing: no iteration follows.
+        Remainders in narrower vectors prefetch nothing: no iteration follows.
         """
         schedule = self.frame.schedule
         narrow = any(piece.lanes < schedule.width for piece in self.tile.pieces)
@@ -83,7 +83,7 @@ class Body:
         return asked_ahead(self.frame.problem, schedule, loads)
 
     def with_reduction(self) -> list[Statement]:
-        """Every accumulator is combined with what the scalar function gives, step by step."""
+        """Combine every accumulator with the scalar function's values, step by step."""
         operator = self.frame.operator
         scalar = self.frame.problem.scalar
         dims = [d for d in self.frame.schedule.reduce_order if d != self.frame.schedule.lane]
@@ -116,7 +116,7 @@ class Body:
         return [*self.asked_ahead(), *self.statements, *taken]
 
     def _goes_in_order(self) -> bool:
-        """Whether an accumulator meets elements in the order of the combined dims."""
+        """Whether an accumulator takes elements in the order of the combined dims."""
         schedule, dims = self.frame.schedule, self.frame.problem.contracted
         single = all(schedule.registers[d] == schedule.threads[d] == 1 for d in dims[:-1])
         return schedule.reduce_order == dims and single
@@ -145,7 +145,7 @@ class Body:
         piece: LaneVector,
         before: Sequence[Value] = (),
     ) -> list[Value]:
-        """What a function gives for one point and piece; `before` are its first parameters."""
+        """The values of a function at a point and piece; `before` are its leading arguments."""
         params, index = self._params(reads, point, reduced, piece, before)
         return values_of(function.results, params, index, self._part)
 
@@ -157,7 +157,7 @@ class Body:
         piece: LaneVector,
         before: Sequence[Value] = (),
     ) -> tuple[list[Value], Callable[[str], Value]]:
-        """What is read for one point and piece, behind what is there before, and its indices."""
+        """The arguments of a function at a point and piece, after `before`, and its indices."""
         steps = (*zip(self.frame.unrolled_kept, point, strict=True), *reduced)
 
         def index(label: str) -> Value:
@@ -177,7 +177,7 @@ class Body:
         return params, index
 
     def _index(self, d: int, steps: Steps, piece: LaneVector) -> Value:
-        """The index of a dim at a point; along the lanes of a piece a vector."""
+        """The index of a dim at a point; a vector along the lanes of a piece."""
         step = dict(steps).get(d, 0)
         if self.frame.is_clamped(d):
             return FromIndex(self.frame.clamped(d, step), I64)
@@ -218,7 +218,7 @@ class Body:
         return self._gather(read.stream, offset, place, piece)
 
     def _inside(self, stream: int, steps: Steps) -> Value | None:
-        """Whether an element lies inside its array, for streams that are zero outside."""
+        """The condition that an element lies inside its array; None where nothing is padded."""
         if stream in self.frame.layouts:
             return None
         further = dict(steps)
@@ -232,7 +232,7 @@ class Body:
         return all_inside(axis_indices(axes, at)) if axes else None
 
     def _gather(self, stream: int, offset: Index, place: Value, piece: LaneVector) -> Value:
-        """The elements at computed places, which count from the offset."""
+        """A gather at computed indices, relative to the read's offset."""
         lane = self.frame.schedule.lane
         stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
         if place.lanes == 1:
@@ -251,7 +251,7 @@ class Body:
         return self._named("part", value)
 
     def _named(self, prefix: str, value: Value) -> Ref:
-        """A variable that holds a value, the same one for the same value."""
+        """A variable for a value; equal values share one."""
         if value not in self.named:
             ref = Ref(f"{prefix}{self.prefix}{len(self.named)}", value.dtype, value.lanes)
             self.named[value] = ref
@@ -265,7 +265,7 @@ class Body:
         return layout.stride(d, FULL) if layout.has(d, FULL) else layout.stride(d, INNER)
 
     def _begins_a_block(self, lane: int) -> bool:
-        """Whether padded vectors begin where blocks do, so that staged tiles have all of them.
+        """Whether padded vectors start at blocks, so that staged tiles hold all their lanes.
 
         What is left of an extent that is not known takes several vectors, one behind the other.
         """
@@ -297,7 +297,7 @@ class Body:
 
 
 def _inside(value: Value, extent: Index) -> Value:
-    """An index as NumPy takes it, from the end where negative, and moved into the axis."""
+    """An index with NumPy's wrap-around of negative values, clamped to the axis."""
     lanes, count, last = value.lanes, FromIndex(extent, I64), FromIndex(extent - 1, I64)
     if _is_unsigned(value):
         return Calc("min", (value, last), I64, lanes)
@@ -310,7 +310,7 @@ def _inside(value: Value, extent: Index) -> Value:
 
 
 def _is_unsigned(value: Value) -> bool:
-    """Whether an int64 value was an unsigned one of fewer bits, which is nowhere below 0."""
+    """Whether an int64 value was cast from a narrower unsigned type, so is never negative."""
     if not isinstance(value, Calc) or value.op != "cast" or value.dtype != I64:
         return False
     (source,) = value.args

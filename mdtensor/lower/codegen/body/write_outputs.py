@@ -1,4 +1,4 @@
-"""After the reduction: lanes and work-items combined, earlier tiles added, results written."""
+"""Epilogue of a register tile: combine lanes and work-items, add earlier tiles, store results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mdtensor.lower.schedule.rules.row_stores import is_multiple
 def write_tile(
     frame: Frame, tile: Tile, destinations: Sequence[Destination], earlier: Index
 ) -> list[Statement]:
-    """Finishes a tile: `earlier` is positive where tiles of reduced dims came before."""
+    """Finish and store a tile; `earlier` is positive where earlier tiles of reduced dims exist."""
     statements: list[Statement] = []
     values: list[list[tuple[Ref, ...]]] = [list(vectors) for vectors in tile.accumulators]
     pieces = tile.pieces
@@ -89,7 +89,7 @@ def _finish(
 
 
 def _begins_aligned(frame: Frame, destination: Destination) -> bool:
-    """Whether all register tiles begin a multiple of whole vectors behind their destination."""
+    """Whether all register tiles start whole vectors after the destination's start."""
     steps = [stride * frame.tilings[d].register for d, stride in enumerate(destination.strides)]
     return all(is_multiple(steps[d], frame.schedule.width) for d in frame.unrolled_kept)
 
@@ -103,7 +103,7 @@ def finish_values(
     suffix: str,
     statements: list[Statement],
 ) -> tuple[Ref, ...]:
-    """Declares what the finish makes of a tuple; the tuple itself where there is no finish."""
+    """Declare the epilogue's results for a tuple; return the tuple itself without epilogue."""
     finish = body.frame.problem.finish
     if finish is None:
         return refs
@@ -127,7 +127,7 @@ def stores(
     refs: Sequence[Ref],
     destinations: Sequence[Destination],
 ) -> list[Statement]:
-    """Writes a tuple of values to its destinations."""
+    """Store a tuple of values to its destinations."""
     statements: list[Statement] = []
     for destination, ref in zip(destinations, refs, strict=True):
         statements += _stores(frame, destination, steps, piece, ref)
@@ -135,7 +135,7 @@ def stores(
 
 
 def _across_lanes(frame: Frame, tile: Tile, statements: list[Statement]) -> list[tuple[Ref, ...]]:
-    """Combines the vectors of each point, then the lanes of all, then what was left over."""
+    """Reduce each point's vectors, then their lanes, then the remainder's scalars."""
     operator = frame.operator
     points: list[tuple[Ref, ...]] = []
     for vectors in tile.accumulators:
@@ -160,7 +160,7 @@ def _reduces_over_items(frame: Frame) -> bool:
 
 
 def shared_memory(frame: Frame) -> list[Statement]:
-    """Local memory through which the work-items of a group combine their results."""
+    """Local memory in which the work-items of a group combine their results."""
     if not _reduces_over_items(frame):
         return []
     items = math.prod(frame.schedule.threads)
@@ -177,7 +177,7 @@ def _across_items(
     destinations: Sequence[Destination],
     earlier: Index,
 ) -> list[Statement]:
-    """A tree over the work-items in local memory; work-item 0 writes.
+    """A tree reduction over work-items in local memory; work-item 0 writes.
 
     The number of the work-item has its first reduced dim slowest, and every step combines
     neighbours, so the order of elements is kept.
@@ -211,7 +211,7 @@ def _across_items(
 
 
 def item_turns(frame: Frame) -> list[Statement]:
-    """Per step of the tree, a number that is 0 for the work-items whose turn it is."""
+    """Declare, per step of the tree, a number that is 0 in the work-items that combine."""
     if not _reduces_over_items(frame):
         return []
     statements: list[Statement] = []
@@ -261,7 +261,7 @@ def _add_earlier(
 def load_at(
     frame: Frame, destination: Destination, steps: Steps, piece: LaneVector, ref: Ref
 ) -> Value:
-    """What a destination holds at a point."""
+    """A load of a destination's current value at a point."""
     return Load(
         destination.pointer,
         destination.memory,

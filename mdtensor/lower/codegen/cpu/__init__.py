@@ -1,1 +1,1 @@
-"""The loops and vectors of processors: cache tiles, peeled rows, shuffles."""
+"""Emitters for processors: cache tiles, peeled rows, vector shuffles."""

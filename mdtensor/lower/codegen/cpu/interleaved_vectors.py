@@ -50,32 +50,32 @@ class MemoryRun(NamedTuple):
     backwards: bool
 
     def place(self, lane: int, among: int) -> int:
-        """Where in the run a lane of an access lies, the first of whose elements is `among`."""
+        """The position in the run of an access's lane; its first element is at `among`."""
         return (self.lanes - 1 - lane if self.backwards else lane) * self.apart + among
 
     def first_of(self, access: Load | VectorStore) -> Index:
-        """The index of an access's element that comes first in memory."""
+        """The index of an access's element with the lowest address."""
         back = self.apart * (self.lanes - 1)
         return access.index - back if self.backwards else access.index
 
 
 def interleaved(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Replaces loads and stores of a small stride by whole vectors and shuffles."""
+    """Replace loads and stores of a small stride by whole vectors and shuffles."""
     return _Interleaving().of(statements)
 
 
 @dataclass(slots=True)
 class _Interleaving:
-    """Counts the variables that it declares, whose names differ in all of a kernel.
+    """The rewriter of one kernel, with a counter for fresh variable names.
 
-    `pointers` are those declared so far: what is next to each other is often met through several.
+    `pointers` are those declared so far: adjacent elements are often accessed through several.
     """
 
     named: int = 0
     pointers: dict[str, Pointer] = field(default_factory=dict[str, Pointer])
 
     def of(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        """The statements of a body, and of those inside them."""
+        """The rewritten statements of a body, recursively."""
         result: list[Statement] = []
         values: list[Let | Set | Declare] = []
         stores: list[VectorStore] = []
@@ -139,7 +139,7 @@ class _Interleaving:
         return result
 
     def _stored(self, run: MemoryRun, stores: Sequence[VectorStore]) -> list[Statement]:
-        """Stores of the whole vectors of a run, which several strided stores fill."""
+        """Whole-vector stores of a run that several strided stores fill."""
         statements: list[Statement] = []
         refs = [self.held(store.value, statements) for store in stores]
         lane_at = {
@@ -155,7 +155,7 @@ class _Interleaving:
         return statements
 
     def run_of(self, access: Load | VectorStore, lanes: int) -> tuple[MemoryRun, int] | None:
-        """The run in which an access takes elements a few apart, and its first element there."""
+        """The run of a strided access, and its first element there; None for other accesses."""
         stride = as_index(access.stride).constant
         if lanes == 1 or stride is None or not 2 <= abs(stride) <= MOST_APART:
             return None
@@ -171,7 +171,7 @@ class _Interleaving:
         return run, among
 
     def held(self, value: Value, statements: list[Statement]) -> Ref:
-        """A variable with a value."""
+        """Declare a fresh variable for a value."""
         if isinstance(value, Ref):
             return value
         ref = Ref(f"y{self.named}", value.dtype, value.lanes)
@@ -182,7 +182,7 @@ class _Interleaving:
     def picked(
         self, refs: Sequence[Ref], picks: Sequence[tuple[int, int]], statements: list[Statement]
     ) -> Value:
-        """A vector of lanes of several others, each given by a number among these and the lane."""
+        """A vector shuffled from several others; `picks` are (vector, lane) pairs."""
         lanes, value = len(picks), refs[0]
         for number, ref in list(enumerate(refs))[1:]:
             before = range(lanes) if number > 1 else [lane for _, lane in picks]
@@ -199,7 +199,7 @@ class _Interleaving:
 
 @dataclass(slots=True)
 class _Loads:
-    """The loads of a straight run of statements, between which nothing is stored."""
+    """The loads of a straight run of statements without stores between them."""
 
     names: _Interleaving
     places: dict[MemoryRun, set[int]] = field(default_factory=dict[MemoryRun, set[int]])
@@ -209,7 +209,7 @@ class _Loads:
     known: dict[int, Value] = field(default_factory=dict[int, Value])
 
     def meet(self, value: Value) -> None:
-        """Notes which elements of runs a value uses."""
+        """Record which elements of runs a value uses."""
         if isinstance(value, Calc):
             if id(value) not in self.met:
                 self.met[id(value)] = value
@@ -219,7 +219,7 @@ class _Loads:
             self.places.setdefault(found[0], set()).add(found[1])
 
     def shuffled(self, value: Value, statements: list[Statement]) -> Value:
-        """The value by shuffles of whole vectors, which `statements` load where it is the first."""
+        """The value rewritten to shuffles of whole vectors, loaded at their first use."""
         if isinstance(value, Calc):
             if id(value) not in self.known:
                 args = tuple([self.shuffled(arg, statements) for arg in value.args])
@@ -246,5 +246,5 @@ class _Loads:
 
 
 def _is_whole(run: MemoryRun, stores: Collection[VectorStore]) -> bool:
-    """Whether stores fill a run with elements that are held in one type."""
+    """Whether stores cover a run completely, with values of one type."""
     return len(stores) == run.apart and len({store.value.dtype for store in stores}) == 1

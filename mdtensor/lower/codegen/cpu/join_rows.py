@@ -22,7 +22,7 @@ from mdtensor.lower.ir.values import Ref, Shuffle, Slice
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """A vector that a row stores: its value, the vector before it, its misalignment in lanes.
+    """A vector store of a row: its value, the row's previous vector, its misalignment in lanes.
 
     `last` tells whether it is the last one of its row in the register tile.
     """
@@ -36,7 +36,7 @@ class _Vector:
 
 
 def kept_rows(first: Sequence[Statement]) -> list[Ref]:
-    """The variables that hold the last vector of each unaligned row.
+    """The variables that carry the last vector of each unaligned row.
 
     There are none where all rows begin alike.
     """
@@ -52,7 +52,7 @@ def kept_rows(first: Sequence[Statement]) -> list[Ref]:
 
 
 def begun_rows(first: Sequence[Statement]) -> list[Statement]:
-    """The first vectors of rows: unaligned rows store only the lanes before an aligned vector."""
+    """The first stores of rows: unaligned rows store only the lanes before an aligned vector."""
 
     def each(vector: _Vector) -> list[Statement]:
         if not vector.off:
@@ -64,7 +64,7 @@ def begun_rows(first: Sequence[Statement]) -> list[Statement]:
 
 
 def joined_rows(tile: Sequence[Statement], vectors: int) -> list[Statement]:
-    """A tile of `vectors` a row; unaligned rows store aligned vectors, joined from two."""
+    """A tile of `vectors` a row, whose unaligned rows store aligned vectors, joined from two."""
 
     def each(vector: _Vector) -> list[Statement]:
         if not vector.off:
@@ -82,7 +82,7 @@ def joined_rows(tile: Sequence[Statement], vectors: int) -> list[Statement]:
 
 
 def ended_rows(first: Sequence[Statement]) -> list[Statement]:
-    """Stores of the lanes that unaligned rows still hold at their end."""
+    """Stores of the lanes that unaligned rows still carry at their end."""
     stores: list[Statement] = []
 
     def each(vector: _Vector) -> list[Statement]:
@@ -97,7 +97,7 @@ def ended_rows(first: Sequence[Statement]) -> list[Statement]:
 
 
 def declared(rows: Sequence[Ref]) -> list[Statement]:
-    """The declarations of what rows keep."""
+    """Declarations of the rows' carried vectors."""
     return [Declare(ref) for ref in rows]
 
 
@@ -107,7 +107,7 @@ def _first_lanes(count: int, vector: _Vector) -> list[Statement]:
 
 
 def _last_lanes(count: int, vector: _Vector) -> list[Statement]:
-    """Stores of the last lanes of what a row keeps, whose place is a vector before the row's."""
+    """Stores of the last lanes of a row's carried vector, one vector before the current place."""
     whole = vector.value.lanes
     ends = [(whole - start - lanes, lanes) for start, lanes in powers_of_two(count, whole)]
     before = replace(
@@ -131,7 +131,7 @@ def _cut(vector: _Vector, lane: int, lanes: int) -> VectorStore:
 def _rewritten(
     statements: Sequence[Statement], vectors: int, each: Callable[[_Vector], list[Statement]]
 ) -> list[Statement]:
-    """Replaces the streaming stores of whole vectors, which come row by row."""
+    """Replace a tile's streaming vector stores by `each`; stores are ordered row by row."""
     result: list[Statement] = []
     met = 0
     before: Ref | None = None

@@ -1,4 +1,4 @@
-"""The loops of schedules without register blocking: cache tiles, register tiles inside them.
+"""The loops of schedules without register blocking: cache tiles around register tiles.
 
 Staged inputs are copied after the innermost tile loop that they depend on. A register tile is
 computed, or scanned, and written before the next one begins; what is no whole tile follows in
@@ -27,7 +27,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 def tiled_loops(
     frame: Frame, destinations: Sequence[Destination], carries: Sequence[Destination] = ()
 ) -> list[Statement]:
-    """The loops over a group's part; of a scan, `carries` are what comes before it."""
+    """The loops over a group's part; for a scan, `carries` are the prefixes before the part."""
     order = frame.schedule.group_order
     tiled = [d for d in order if frame.tilings[d].tile]
     register_tiles = _RegisterTiles(frame, destinations, carries)
@@ -47,7 +47,7 @@ def tiled_loops(
 
 
 def row_by_row(frame: Frame) -> list[Statement]:
-    """Declares `x_d`, the work-item's number along each dim, the last dim fastest."""
+    """Declare `x_d`, the work-item's coordinate along each dim, the last dim fastest."""
     if frame.items == 1:
         return []
     statements: list[Statement] = []
@@ -72,21 +72,21 @@ TILED = LoopStructure(row_by_row, tiled_loops, _tree_memory)
 
 
 def _depth(frame: Frame, number: int, tiled: Sequence[int]) -> int:
-    """After how many of the tile loops a stream's tile is known: the hoisted place of its copy."""
+    """The loop depth at which a stream's tile is copied: after the last tile loop that it uses."""
     stream = frame.problem.streams[number]
     return max((n + 1 for n, d in enumerate(tiled) if stream.uses(d)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _RegisterTiles:
-    """The register tiles of a cache tile: where their results go, and what they continue."""
+    """Emitter of a cache tile's register tiles, given destinations and a scan's carries."""
 
     frame: Frame
     destinations: Sequence[Destination]
     carries: Sequence[Destination]
 
     def loops(self, counts: Mapping[int, int]) -> list[Statement]:
-        """The loops over the kept dims but those whose points in a tile are counted already."""
+        """The loops over the kept dims without an entry in `counts`."""
         schedule = self.frame.schedule
         if len(counts) == len(schedule.loop_order):
             return self._tile(counts)
@@ -100,7 +100,7 @@ class _RegisterTiles:
         return _tile_loops(self.frame, d, inner)
 
     def _tile(self, counts: Mapping[int, int]) -> list[Statement]:
-        """One register tile, with so many points along every kept dim."""
+        """A register tile with `counts[d]` points along every kept dim."""
         frame, tile = self.frame, tile_of(self.frame, counts)
         kept = frame.problem.kept
         pointers, destinations = at_first_point(frame, self.destinations, "o", kept)
@@ -115,7 +115,7 @@ class _RegisterTiles:
 def _tile_loops(
     frame: Frame, d: int, inner: Callable[[int], tuple[Statement, ...]]
 ) -> list[Statement]:
-    """The loop over whole register tiles along a dim, and smaller ones for what they leave."""
+    """The loop over whole register tiles along a dim, and smaller ones for the remainder."""
     tiling = frame.tilings[d]
     var, end = tiling.var("r"), name(tiling.var("e"))
     start = name(tiling.var("t"))

@@ -1,1 +1,1 @@
-"""Reductions that several thread blocks share: the last block, or a cluster, combines."""
+"""Reductions split among thread blocks, combined by the last block or by a cluster."""

@@ -24,7 +24,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 def partials_of_cluster(
     problem: Problem, tilings: tuple[DimTiling, ...], partials: Partials
 ) -> Partials:
-    """The partial results in the local memory of a cluster: one block for each group."""
+    """The partial results in a cluster's distributed shared memory: one block per group."""
     strides = [ZERO] * len(problem.extents)
     size, before = 1, ZERO
     for d in reversed(partials.order):
@@ -43,7 +43,7 @@ def groups_of(partials: Partials) -> int:
 
 
 def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Destination, ...]]:
-    """Declares where a group leaves its results, and tells the cluster that it has started."""
+    """Declare the destinations of a group's partial results, and signal the cluster's start."""
     number = number_among(frame.tilings, frame.problem.contracted)
     statements: list[Statement] = []
     destinations: list[Destination] = []
@@ -58,7 +58,7 @@ def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Dest
 
 
 def first_of_cluster(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
-    """Local arrays, and statements by which the first group combines all results."""
+    """Local arrays, and statements by which the first group combines all partial results."""
     arrays, body = combined_by_one_group(frame, partials)
     number = number_among(frame.tilings, frame.problem.contracted)
     return arrays, [ClusterArrive(LAST, number), body]

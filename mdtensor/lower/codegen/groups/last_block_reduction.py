@@ -34,19 +34,19 @@ LAST = "last"
 
 
 def counters(frame: Frame) -> Index:
-    """Number of counters: one for each set of groups that share a reduction."""
+    """The number of counters: one per set of groups that share a reduction."""
     return product(frame.tilings[d].parts for d in frame.problem.kept)
 
 
 def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
-    """Local arrays, and statements by which the last group combines all results."""
+    """Local arrays, and statements by which the last group combines all partial results."""
     number = number_among(frame.tilings, frame.problem.kept)
     arrays, combine = combined_by_one_group(frame, partials)
     return arrays, [Arrive(LAST, number, partials.count), combine]
 
 
 def combined_by_one_group(frame: Frame, partials: Partials) -> tuple[list[Statement], If]:
-    """Local arrays, and statements that combine all results where `LAST` is 1."""
+    """Local arrays, and statements that combine all partial results where `LAST` is 1."""
     problem, tilings = frame.problem, frame.tilings
     whole = combination(problem, partials)
     blocks = [tilings[d].block for d in partials.order]
@@ -72,7 +72,7 @@ def _all_groups(tiling: DimTiling) -> list[Statement]:
 
 
 def _results(frame: Frame, partials: Partials) -> list[Destination]:
-    """Where results go, by the dims of the combination."""
+    """The outputs' destinations, with the dims of the combination."""
     return [
         replace(output, strides=(ZERO, *(output.strides[d] for d in partials.order)))
         for output in outputs_of(frame)
@@ -80,7 +80,7 @@ def _results(frame: Frame, partials: Partials) -> list[Destination]:
 
 
 def united(arrays: Sequence[Statement]) -> list[Statement]:
-    """Merges arrays of one name into one that is large enough for each."""
+    """Merge local arrays of equal name, each as large as the largest."""
     largest: dict[str, Allocate] = {}
     for array in arrays:
         assert isinstance(array, Allocate)

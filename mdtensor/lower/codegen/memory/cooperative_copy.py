@@ -49,14 +49,14 @@ class CooperativeCopy:
     share: Share
 
     def declared(self) -> list[Statement]:
-        """Declares this work-item's coordinates in the tile, and the registers for loads."""
+        """Declare this work-item's coordinates in the tile, and registers for loads."""
         if self.tile.layout.stages > 1 and self.tile.is_asynchronous:
             return list(self.share.setup)
         held = (Declare(self._ref(piece)) for piece in self.share.pieces)
         return [*self.share.setup, *held]
 
     def fetch(self, starts: Mapping[int, Index]) -> list[Statement]:
-        """Loads to registers the tile that starts at the given indices."""
+        """Load the tile at the given start indices to registers."""
         statements: list[Statement] = []
         fetches: list[Statement] = []
         starts = self._copied_from(starts, statements)
@@ -67,7 +67,7 @@ class CooperativeCopy:
         return [*statements, *fetches]
 
     def put(self, stage: Index = ZERO) -> list[Statement]:
-        """Stores what was fetched in a stage of local memory."""
+        """Store the fetched registers to a stage of local memory."""
         tile, layout = self.tile, self.tile.layout
         statements: list[Statement] = []
         for piece in self.share.pieces:
@@ -82,7 +82,7 @@ class CooperativeCopy:
         return statements
 
     def begin(self, starts: Mapping[int, Index], stage: Index) -> list[Statement]:
-        """Starts a copy to a stage of local memory; copies at once where it cannot be delayed."""
+        """Start a copy to a stage of local memory; it is synchronous where it must be."""
         tile, source, layout = self.tile, self.tile.source, self.tile.layout
         if not tile.is_asynchronous:
             return [*self.fetch(starts), *self.put(stage)]
@@ -100,7 +100,7 @@ class CooperativeCopy:
     def _copied_from(
         self, starts: Mapping[int, Index], statements: list[Statement]
     ) -> Mapping[int, Index]:
-        """Where the tile begins that is copied; declares where it begins early."""
+        """The start indices of the copied tile; shifted ones are declared as variables."""
         layout, found = self.tile.layout, dict(starts)
         for d in sorted(layout.early):
             held = f"i{layout.stream}_{d}"
@@ -114,7 +114,7 @@ class CooperativeCopy:
         return Ref(f"g{self.tile.layout.stream}_{piece.number}", dtype, self.tile.lanes)
 
     def _loaded(self, address: Index) -> Value:
-        """The elements of a piece, at once where buffers begin at multiples of them."""
+        """A wide load of a piece where buffers are aligned, else scalar loads packed."""
         buffer, memory, lanes = self.tile.source.buffer, self.tile.source.memory, self.tile.lanes
         if lanes == 1 or self.tile.frame.aligned:
             return Load(buffer, memory, address, lanes)
@@ -123,7 +123,7 @@ class CooperativeCopy:
     def _filled(
         self, piece: CopyAccess, starts: Mapping[int, Index], fetch: Set
     ) -> list[Statement]:
-        """What fetches a piece, or zeros where it lies outside of the stream's axes."""
+        """The statements that load a piece, with zeros outside of padded axes."""
         places = axis_indices(self.tile.stream.axes, lambda d: starts[d] + piece.along(d))
         zero = Literal(0, fetch.ref.dtype)
         if not places:
@@ -140,7 +140,7 @@ class CooperativeCopy:
     def _address(
         self, piece: CopyAccess, starts: Mapping[int, Index], statements: list[Statement]
     ) -> Index:
-        """Where a piece lies in the source; declares indices that may lie behind a dim's end."""
+        """The address of a piece in the source; clamped indices are declared as variables."""
         tile, problem = self.tile, self.tile.frame.problem
         address = as_index(tile.source.offset)
         for d in filter(tile.stream.uses, problem.dims):
@@ -154,7 +154,7 @@ class CooperativeCopy:
         return address
 
     def _place(self, piece: CopyAccess, stage: Index) -> Index:
-        """Where a piece lies in local memory."""
+        """The address of a piece in local memory."""
         layout = self.tile.layout
         place = stage * layout.apart if layout.stages > 1 else ZERO
         for axis in self.tile.axes:
@@ -163,13 +163,13 @@ class CooperativeCopy:
 
 
 def _elements(ref: Ref, held: np.dtype) -> list[Value]:
-    """The elements of a variable, one by one, in another type."""
+    """The elements of a vector variable, cast to type `held`."""
     lanes: list[Value] = [Slice(ref, lane) for lane in range(ref.lanes)] if ref.lanes > 1 else [ref]
     return lanes if ref.dtype == held else [Calc("cast", (lane,), held) for lane in lanes]
 
 
 def copy_of(frame: Frame, number: int, items: int) -> CooperativeCopy:
-    """How a group copies a stream; LoweringError where the tile is too large, or has no numbers.
+    """The cooperative copy of a stream's tile; LoweringError if too large or of symbolic extents.
 
     `items` are the work-items that copy.
     """

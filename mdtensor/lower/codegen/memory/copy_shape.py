@@ -25,7 +25,7 @@ _ASYNCHRONOUS = (4, 8, 16)  # bytes of a copy that needs no work-item to wait fo
 
 @dataclass(frozen=True, slots=True)
 class CopiedTile:
-    """A stream's tile: its layout, its source, its axes nearest first, and the lanes of an access.
+    """A stream's tile to copy: its layout, source, axes (nearest first), and lanes per access.
 
     An access takes `lanes` elements along the first of the axes, whose extent they divide. Dims
     that are `clamped` may end inside of the tile.
@@ -40,16 +40,16 @@ class CopiedTile:
 
     @property
     def stream(self) -> Stream:
-        """What is copied."""
+        """The stream to copy."""
         return self.frame.problem.streams[self.layout.stream]
 
     @property
     def near(self) -> Index:
-        """Stride in the tile between elements that are neighbours in the source."""
+        """The stride in the tile between elements adjacent in the source."""
         return self.axes[0].stride if self.axes else as_index(1)
 
     def is_along(self, d: int) -> bool:
-        """Whether neighbours in the source are neighbours along a dim."""
+        """Whether elements adjacent in the source are adjacent along a dim."""
         return bool(self.axes) and self.axes[0].dim == d
 
     @property
@@ -64,19 +64,19 @@ class CopiedTile:
 
     @property
     def lies_whole(self) -> bool:
-        """Whether every wide load is stored by one wide store."""
+        """Whether every wide load can be stored by one wide store."""
         return register_dtype(self.source.memory) == self.layout.memory and self._lies_as_source
 
     @property
     def _lies_as_source(self) -> bool:
-        """Whether the lanes of an access are neighbours in the tile too, and begin at multiples."""
+        """Whether the lanes of an access are contiguous and aligned in the tile, too."""
         others = [axis.stride.constant for axis in self.axes[1:]]
         aligned = all(stride is not None and stride % self.lanes == 0 for stride in others)
         return self.lanes > 1 and self.near.constant == 1 and aligned
 
 
 def copied_tile(frame: Frame, number: int) -> CopiedTile:
-    """The tile of a staged stream; LoweringError where its extents are no numbers."""
+    """The tile of a staged stream; LoweringError where its extents are symbolic."""
     layout = frame.layouts[number]
     stream, source = frame.problem.streams[number], source_of(layout, frame.problem)
     if any(axis.extent.constant is None for axis in layout.axes):
@@ -94,9 +94,9 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
 
 
 def _runs(frame: Frame, stream: Stream, axes: Sequence[TileAxis]) -> tuple[TileAxis, ...]:
-    """The axes, with those merged that are contiguous in the source and in the tile.
+    """The axes, with those merged that are contiguous in both the source and the tile.
 
-    So are those that share elements there, which are copied once.
+    Axes that share elements in both are merged too, and copied once.
     """
     found: list[TileAxis] = []
     for axis in axes:
@@ -110,7 +110,7 @@ def _runs(frame: Frame, stream: Stream, axes: Sequence[TileAxis]) -> tuple[TileA
 
 
 def _goes_on(frame: Frame, stream: Stream, axis: TileAxis, following: TileAxis) -> bool:
-    """Whether one axis continues another without a gap, in the source and in the tile."""
+    """Whether one axis continues another without a gap, in both the source and the tile."""
     dims = (axis.dim, following.dim)
     if any(may_end_inside(frame.problem, frame.tilings, d) for d in dims):
         return False
@@ -120,7 +120,7 @@ def _goes_on(frame: Frame, stream: Stream, axis: TileAxis, following: TileAxis) 
 
 
 def _lanes(frame: Frame, stream: Stream, source: CopySource, axes: tuple[TileAxis, ...]) -> int:
-    """Elements of one access: several if all addresses are multiples of them, else 1."""
+    """Elements per access: several if all addresses are multiples of their number, else 1."""
     if not axes or stream.strides[axes[0].dim].constant != 1:
         return 1
     d = axes[0].dim

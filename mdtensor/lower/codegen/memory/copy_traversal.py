@@ -21,7 +21,7 @@ BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side
 
 @dataclass(frozen=True, slots=True)
 class TraversalLoop:
-    """A loop of the traversal: its axis, number of steps, elements of a step, and variable."""
+    """A loop of the traversal: its axis, number of steps, elements per step, and variable."""
 
     axis: TileAxis
     length: int
@@ -29,7 +29,7 @@ class TraversalLoop:
     name: str
 
     def cut(self, count: int) -> tuple[TraversalLoop, TraversalLoop]:
-        """Splits the loop in two: the near one has `count` steps, which divide the length."""
+        """Split the loop: `count` steps, which divide its length, inside an outer loop."""
         far = replace(
             self, length=self.length // count, step=self.step * count, name=f"{self.name}o"
         )
@@ -40,7 +40,7 @@ Walks = tuple[TraversalLoop, ...]
 
 
 def walks_of(tile: CopiedTile) -> Walks:
-    """One loop per axis, the nearest first, in an order that avoids bank conflicts."""
+    """The loops over a tile's axes, the nearest first, in an order that avoids bank conflicts."""
     steps = [tile.lanes if n == 0 else 1 for n in range(len(tile.axes))]
     walks = tuple(
         TraversalLoop(
@@ -52,7 +52,7 @@ def walks_of(tile: CopiedTile) -> Walks:
 
 
 def in_other_order(tile: CopiedTile, walks: Walks, items: int) -> Walks:
-    """The loops reordered so that `items` more often cover whole loops."""
+    """The loops reordered so that `items` work-items more often cover whole loops."""
     return _points_first(tile, walks) if tile.lanes == 1 else _sectors_first(tile, walks, items)
 
 
@@ -78,7 +78,7 @@ def _sectors_first(tile: CopiedTile, walks: Walks, items: int) -> Walks:
 
 
 def _points_first(tile: CopiedTile, walks: Walks) -> Walks:
-    """The loops over kept dims before those over reduced ones, if sectors are shared.
+    """The loops over kept dims before those over reduced ones, if both share memory sectors.
 
     Taps of a window are few and no power of two, so that their numbers would be divided for.
     """
@@ -91,7 +91,7 @@ def _points_first(tile: CopiedTile, walks: Walks) -> Walks:
 
 
 def _apart_in_banks(tile: CopiedTile, walks: Walks) -> Walks:
-    """The loops reordered so that neighbours store to different banks.
+    """The loops reordered so that neighbouring work-items store to different banks.
 
     Work-items walk along what lies in a run in the source first. Behind it, neighbours in the
     source are as far as those at the end of a run, so that the order is free.

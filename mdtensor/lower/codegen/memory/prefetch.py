@@ -1,4 +1,4 @@
-"""Software prefetching: the innermost loop requests what later iterations will read.
+"""Software prefetching of the data that later iterations of the innermost loop read.
 
 Processors fetch ahead by themselves, along few runs of neighbours at a time and not across pages.
 Only what no other loop has brought in before is asked for: of the rows that a stencil reads, the
@@ -27,7 +27,7 @@ def innermost(schedule: Schedule) -> int:
 def asked_ahead(
     problem: Problem, schedule: Schedule, loads: Mapping[int, Sequence[Load]]
 ) -> list[Statement]:
-    """Prefetches of what `loads`, by stream, will read `schedule.ahead` iterations later."""
+    """Prefetches of the addresses that `loads` read `schedule.ahead` iterations later."""
     d = innermost(schedule)
     if not schedule.ahead or d < 0:
         return []
@@ -55,7 +55,7 @@ def _least_step(stream: Stream, schedule: Schedule, d: int) -> int:
 
 
 def _leading(places: Sequence[Index], step: int, line: int) -> list[Index]:
-    """One address per cache line that no earlier iteration of another loop has read."""
+    """One address per cache line that no earlier iteration of another loop has touched."""
     found: list[Index] = []
     for named, constants in _by_names(places).items():
         last = before = max(constants)
@@ -68,7 +68,7 @@ def _leading(places: Sequence[Index], step: int, line: int) -> list[Index]:
 
 
 def _by_names(places: Sequence[Index]) -> dict[Index, set[int]]:
-    """Addresses grouped by their symbolic part, with the constants added to it."""
+    """Constant offsets of addresses, grouped by symbolic part."""
     result: dict[Index, set[int]] = {}
     for place in places:
         named, constant = place.split()

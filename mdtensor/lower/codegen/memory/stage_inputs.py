@@ -1,4 +1,4 @@
-"""Staging: a tile of an input copied to nearer memory, in the order in which it will be read."""
+"""Staging (packing): a tile of an input copied to nearer memory, in the order of its reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BAND, BAND_ROWS = "band", 8  # rows of a source that are walked side by side, ea
 
 
 def declare(layout: TileLayout, offset: Index) -> list[Statement]:
-    """The memory of a staged tile: an array, or its place in the scratch buffer."""
+    """Declare the memory of a staged tile: an array, or a place in the scratch buffer."""
     if layout.region == "scratch":
         return [Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)]
     size = layout.size.constant
@@ -58,7 +58,7 @@ def declare(layout: TileLayout, offset: Index) -> list[Statement]:
 def copy(
     layout: TileLayout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> list[Statement]:
-    """Copies the current tile of a stream to its staged place."""
+    """Copy the current tile of a stream to its staged place."""
     if layout.region == "local":
         together = _copy_together(layout, problem, schedule, tilings)
         alone = math.prod(schedule.threads) == 1
@@ -69,9 +69,9 @@ def copy(
 
 @dataclass(frozen=True, slots=True)
 class CopySource:
-    """Where a stream's elements are copied from: a buffer, its type, and an offset.
+    """The source of a staged tile: a buffer, its type, and an offset.
 
-    They go to the staged tile from element `start` on.
+    Elements go to the staged tile from its element `start` on.
     """
 
     buffer: str
@@ -82,23 +82,23 @@ class CopySource:
     def load(
         self, layout: TileLayout, index: Index, lanes: int = 1, stride: Index | int = 1
     ) -> Value:
-        """Elements from the source, converted to the type of the staged tile."""
+        """Load from the source, converted to the type of the staged tile."""
         loaded = Load(self.buffer, self.memory, index + self.offset, lanes, stride)
         held = register_dtype(layout.memory)
         return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
 
     def copied(self, layout: TileLayout, index: Index, to: Index) -> Statement:
-        """Copies one element to the staged tile."""
+        """Copy one element to the staged tile."""
         return VectorStore(layout.pointer, layout.memory, to + self.start, self.load(layout, index))
 
 
 def source_of(layout: TileLayout, problem: Problem) -> CopySource:
-    """Where the elements of a staged tile of one place come from."""
+    """The source of a staged tile whose reads have one offset."""
     return sources_of(layout, problem)[0]
 
 
 def sources_of(layout: TileLayout, problem: Problem) -> list[CopySource]:
-    """Where the elements of a staged tile come from, place by place."""
+    """The sources of a staged tile, one per offset of its reads."""
     buffer = problem.streams[layout.stream].buffer
     first: dict[Index, Read] = {}
     for read in problem.reads:
@@ -118,7 +118,7 @@ def sources_of(layout: TileLayout, problem: Problem) -> list[CopySource]:
 def _copy_together(
     layout: TileLayout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> list[Statement]:
-    """All work-items of the group copy, element by element of the staged tile."""
+    """A cooperative copy by all work-items, element by element of the staged tile."""
     stream = problem.streams[layout.stream]
     source = source_of(layout, problem)
     size = layout.size
@@ -154,7 +154,7 @@ def _copy_loops(
     tilings: Sequence[DimTiling],
     sources: Sequence[CopySource],
 ) -> list[Statement]:
-    """One work-item copies, in the order of the target; whole vectors along the lane dim.
+    """A copy by one work-item, in the target's order; whole vectors along the lane dim.
 
     Elements of all sources are copied together, since they lie between each other.
     """
@@ -220,7 +220,7 @@ def _copy_loops(
 
 
 def _in_bands(axes: list[TileAxis], lane: int) -> list[TileAxis]:
-    """The axes of a tile, ordered so that its source is walked in bands of a few long rows.
+    """The axes of a tile, reordered to read its source in bands of a few long rows.
 
     Block by block along the lane dim, the source would be read in columns, a short piece of each
     row, which nothing fetches ahead.
@@ -237,7 +237,7 @@ def _in_bands(axes: list[TileAxis], lane: int) -> list[TileAxis]:
 
 
 def _is_nearest(problem: Problem, layout: TileLayout, axis: TileAxis) -> int:
-    """1 for the axis along which the source lies closest, which then runs innermost."""
+    """1 for the source's contiguous axis, which then runs innermost; else 0."""
     stride = problem.streams[layout.stream].strides[axis.dim].constant
     return int(stride is not None and abs(stride) == 1 and axis.part != OUTER)
 
@@ -251,7 +251,7 @@ def _copy_vectors(
     to_address: Index,
     stride: Index,
 ) -> tuple[Statement, ...]:
-    """A block along the lane dim: whole vectors, or element by element at the dim's end."""
+    """A copy of a block along the lane dim: whole vectors, or scalars at the dim's end."""
     width, memory = schedule.width, layout.memory
     whole: list[Statement] = []
     for o in range(0, tiling.block, width):

@@ -1,4 +1,4 @@
-"""Pointers to a register tile in memory, and its vectorized accesses.
+"""Pointers to a register tile in memory, and its vectorised accesses.
 
 For tiles that are computed where they lie: without a reduction, or along a scanned dim.
 """
@@ -25,9 +25,9 @@ from mdtensor.lower.schedule.tiling import DimTiling
 def room_in(
     frame: Frame, dims: Collection[int] | None = None, prefix: str = "room"
 ) -> tuple[list[Statement], Index | None]:
-    """Declares the distance to the ends of some dims; it is negative if a point lies outside.
+    """Declare the distance to the ends of some dims; negative if a point lies outside.
 
-    None where they always are; the dims are all by default.
+    None where points never do; all dims by default.
     """
     among = frame.problem.dims if dims is None else dims
     ragged = [frame.tilings[d] for d in among if frame.tilings[d].is_ragged]
@@ -36,7 +36,7 @@ def room_in(
 
 
 def room_of(left: Sequence[Index], prefix: str) -> tuple[list[Statement], Index]:
-    """The bitwise or of distances to the ends of a tile, which is negative where any of them is.
+    """Declare the bitwise or of distances, which is negative where any of them is.
 
     Their minimum would say the same, but of the minimum of three numbers NVIDIA's assembler loses
     the sign of one that is negated (docs/adr/0004).
@@ -51,7 +51,7 @@ def room_of(left: Sequence[Index], prefix: str) -> tuple[list[Statement], Index]
 
 
 def _room(tiling: DimTiling) -> list[Index]:
-    """Numbers that are negative where a work-item's points are not all inside a dim."""
+    """Distances to the ends of a dim, negative where a work-item's points overrun it."""
     first, span = name(tiling.var("r")), tiling.positions(tiling.register)[-1] + 1
     after = name(tiling.var("e")) - first - span
     return [after, first] if tiling.lead else [after]
@@ -76,7 +76,7 @@ def loose_dims(frame: Frame) -> tuple[int, ...]:
 
 
 def _within_reach(problem: Problem, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether all addresses of indices in those ranges are of elements of their arrays."""
+    """Whether every access within ranges of indices stays inside its array."""
     for read in problem.all_reads:
         stream = problem.streams[read.stream]
         low = high = as_index(read.offset).constant or 0
@@ -92,7 +92,7 @@ def _within_reach(problem: Problem, ranges: Sequence[tuple[int, int]]) -> bool:
 def tile_pointers(
     frame: Frame, destinations: Sequence[Destination]
 ) -> tuple[list[Statement], Destinations]:
-    """Pointers to a tile's first point in streams and results, and the results placed there."""
+    """Pointers to a tile's first point in streams and results, and destinations from there."""
     tilings = frame.tilings
     pointers: list[Statement] = []
     for number, stream in enumerate(frame.problem.streams):
@@ -117,7 +117,7 @@ def wide(
     placed: Sequence[Destination],
     statements: Sequence[Statement],
 ) -> list[Statement]:
-    """The loads and stores of a whole tile, with those that move several elements."""
+    """A whole tile's statements with loads and stores vectorised."""
     return wide_writes(frame, destinations, placed, wide_reads(frame, destinations, statements))
 
 
@@ -127,7 +127,7 @@ def wide_reads(
     statements: Sequence[Statement],
     most: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Statement]:
-    """The loads of a whole tile, with those that move several elements, `most` of some streams."""
+    """A whole tile's statements with loads vectorised, up to `most` lanes of some streams."""
     read = {f"b{n}": _lanes_of_stream(frame, n) for n in range(len(frame.problem.streams))}
     read |= {pointer: math.gcd(read[pointer], lanes) for pointer, lanes in most.items()}
     return wide_loads(statements, read, _phases(frame, destinations))
@@ -139,7 +139,7 @@ def wide_writes(
     placed: Sequence[Destination],
     statements: Sequence[Statement],
 ) -> list[Statement]:
-    """The stores of a whole tile, with those that move several elements."""
+    """A whole tile's statements with stores vectorised."""
     written = {
         after.pointer: math.gcd(
             lanes_along(frame, before.memory, before.strides), _multiple_of_names(before.offset)
@@ -151,7 +151,7 @@ def wide_writes(
 
 
 def _phases(frame: Frame, destinations: Sequence[Destination]) -> dict[str, int]:
-    """How far the first point of a tile lies behind a multiple of an access, by pointer."""
+    """The misalignment of a tile's first point in elements, by pointer."""
 
     def lead(strides: Sequence[Index]) -> int:
         nearest = nearest_dim(strides)
@@ -177,13 +177,13 @@ def _lanes_of_stream(frame: Frame, number: int) -> int:
 
 
 def _multiple_of_names(offset: Index) -> int:
-    """What the part of an offset that is known at launches alone is a multiple of; 0 without it."""
+    """The largest known divisor of an offset's symbolic part; 0 without such a part."""
     names, _ = offset.split()
     return math.gcd(*(coefficient for _, coefficient in names.terms))
 
 
 def lanes_along(frame: Frame, memory: np.dtype, strides: Sequence[Index]) -> int:
-    """Elements of a buffer that one access can take where points are neighbours."""
+    """Elements of a buffer that one access can take along its contiguous dim."""
     nearest = nearest_dim(strides)
     if nearest < 0 or not frame.aligned:
         return 1
@@ -194,6 +194,6 @@ def lanes_along(frame: Frame, memory: np.dtype, strides: Sequence[Index]) -> int
 
 
 def nearest_dim(strides: Sequence[Index]) -> int:
-    """The only dim along which elements are neighbours; -1 where there is none such."""
+    """The only dim of stride 1 or -1; -1 where there is none, or several."""
     near = [d for d, stride in enumerate(strides) if stride.constant in (1, -1)]
     return near[0] if len(near) == 1 else -1

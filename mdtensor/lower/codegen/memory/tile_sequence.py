@@ -13,13 +13,13 @@ _TURNS = "turns"
 
 
 def tiled_of(frame: Frame) -> list[int]:
-    """The reduced dims that have several tiles, outermost first."""
+    """The reduced dims that are tiled, outermost first."""
     reduced = [d for d in frame.schedule.group_order if frame.problem.reduced[d]]
     return [d for d in reduced if frame.tilings[d].tile]
 
 
 def turns_of(frame: Frame, tiled: Sequence[int]) -> tuple[list[Statement], Index]:
-    """The number of all tiles, and what declares it where it is not known."""
+    """The total number of tiles, and declarations for it where it is not constant."""
     statements: list[Statement] = []
     count = as_index(1)
     for d in tiled:
@@ -38,14 +38,14 @@ def turns_of(frame: Frame, tiled: Sequence[int]) -> tuple[list[Statement], Index
 
 
 def starts_of(frame: Frame, tiled: Sequence[int], prefix: str) -> Mapping[int, Index]:
-    """Where the tile begins that a cursor points to."""
+    """The start indices of the tile at a cursor."""
     return {
         d: name(frame.tilings[d].var(prefix if d in tiled else "t")) for d in frame.problem.dims
     }
 
 
 def advanced(frame: Frame, tiled: Sequence[int], prefix: str) -> list[Statement]:
-    """Moves a cursor on by a tile, the innermost dim first."""
+    """Advance a cursor by one tile, the innermost dim first."""
     if not tiled:
         return []
     tiling = frame.tilings[tiled[-1]]
@@ -58,5 +58,5 @@ def advanced(frame: Frame, tiled: Sequence[int], prefix: str) -> list[Statement]
 
 
 def wrapped(stage: str, stages: int) -> Statement:
-    """Wraps a stage number around: after the last stage comes the first."""
+    """Wrap a stage number around: after the last stage comes the first."""
     return If(as_index(stages), "<=", name(stage), (Increment(stage, -stages),))

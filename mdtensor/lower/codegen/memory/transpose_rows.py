@@ -1,4 +1,4 @@
-"""In-register transpose: rows whose results are neighbours are stored as columns.
+"""In-register transpose: rows whose results are adjacent in memory are stored as columns.
 
 Where results lie far apart along the lanes, each vector would be written lane by lane. Vectors
 whose results are neighbours, lane for lane, are a matrix in registers: its columns are written as
@@ -23,7 +23,7 @@ Column = tuple[str, Index, Index, int]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A vector, and which lanes of the rows from `first` on its elements are."""
+    """A vector of elements from several rows, with each element's lane in its row."""
 
     ref: Ref
     lanes: tuple[int, ...]
@@ -32,7 +32,7 @@ class Rows:
 def transposed_rows(
     statements: Sequence[Statement], aligned: Mapping[str, bool]
 ) -> list[Statement]:
-    """The statements with stores of whole columns where rows that are neighbours are stored.
+    """Replace strided stores of adjacent rows by whole-column stores of their transpose.
 
     A column is written where the last of its rows was. `aligned` tells of every buffer whether
     tiles begin at multiples of a vector, without which nothing bypasses the caches.
@@ -62,7 +62,7 @@ def transposed_rows(
 
 
 def _column(store: VectorStore) -> Column | None:
-    """What the rows have in common that can be transposed together."""
+    """The key that rows to be transposed together share: buffer, address, stride, lanes."""
     stride = as_index(store.stride)
     if store.value.lanes == 1 or stride.constant == 1:
         return None
@@ -70,7 +70,7 @@ def _column(store: VectorStore) -> Column | None:
 
 
 def _pieces(rows: Mapping[int, VectorStore], lanes: int) -> list[list[VectorStore]]:
-    """Runs of neighbouring rows whose lengths are powers of two, at least 2, at most the lanes."""
+    """Runs of adjacent rows of power-of-two length, at least 2, at most the lanes."""
     pieces: list[list[VectorStore]] = []
     left = sorted(rows)
     while left:
@@ -122,7 +122,7 @@ def _transposed(piece: Sequence[VectorStore], aligned: bool, named: int) -> list
 
 
 def picks(lanes: int, distance: int, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which lanes of two vectors side by side become two vectors of rows twice as many.
+    """Shuffle masks that merge two vectors of rows into two vectors of twice as many rows.
 
     Both hold groups of as many rows as those that they hold lie apart. Of each block, the groups
     of its first half alternate in the first vector, those of its second half in the second one.

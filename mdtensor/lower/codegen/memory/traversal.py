@@ -1,4 +1,4 @@
-"""The order in which the unrolled points of a register tile meet the steps of a reduction."""
+"""The order of a register tile's unrolled points and reduction steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def traversed(
     counts: Mapping[int, int],
     steps: Sequence[Steps],
 ) -> Iterator[tuple[Steps, Point]]:
-    """Steps, each with a point and its number; every point meets them in their order.
+    """Pairs of a step and a numbered point; each point takes its steps in order.
 
     Resident points are taken there and back, row by row, so that an operand is used again at every
     turn, which keeps it in the register file's cache. Where one access to a staged tile reads a
@@ -53,7 +53,7 @@ def traversed(
 
 
 def _length_of_row(frame: Frame, points: int) -> int:
-    """Neighbouring points of a work-item that share an element of some stream; not all of them."""
+    """The number of consecutive points that share an element of some stream, but not all points."""
     problem, registers = frame.problem, frame.schedule.registers
     lengths = {registers[frame.unrolled_kept[-1]]}
     for stream in problem.streams[: problem.finish_streams]:
@@ -69,7 +69,7 @@ def _there_and_back(rows: Sequence[list[Point]]) -> list[list[Point]]:
 
 
 def _steps_at_once(frame: Frame, counts: Mapping[int, int], points: int) -> tuple[int, int]:
-    """Steps whose elements of a staged tile one access reads, and the tile of most rows."""
+    """Steps that one access to a staged tile covers, and that tile's stream; 1 and -1 if none."""
     schedule, streams = frame.schedule, frame.problem.streams
     innermost = schedule.reduce_order[-1]
     found: dict[int, int] = {}

@@ -32,11 +32,11 @@ class CopyAccess:
     within: Bound | None
 
     def along(self, d: int) -> Index:
-        """The coordinate of its first element along a dim."""
+        """The coordinate of the access's first element along a dim."""
         return self.coordinates.get(d, ZERO)
 
     def guarded(self, statement: Statement) -> Statement:
-        """The statement, for those work-items alone that have the piece."""
+        """The statement under the access's bounds check."""
         if self.within is None:
             return statement
         number, count = self.within
@@ -45,7 +45,7 @@ class CopyAccess:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The pieces that a work-item copies, and the statements that declare their coordinates.
+    """The accesses of one work-item in a copy, and statements that declare their coordinates.
 
     Neighbouring work-items copy neighbours along the first of the `walks`.
     """
@@ -56,12 +56,12 @@ class Share:
 
 
 def count_of_pieces(walks: Walks, items: int) -> int:
-    """The most pieces that any work-item copies."""
+    """The largest number of pieces that a work-item copies."""
     return -(-math.prod(walk.length for walk in walks) // items)
 
 
 def share_in_rows(walks: Walks, items: int) -> Share | None:
-    """Pieces at constant offsets from the first one; None where offsets are not constant."""
+    """A share whose pieces are at constant offsets from its first; None where they are not."""
     rows = list(_rows(walks, items))
     setup = [statement for row in rows for statement in row.first()]
     pieces: list[CopyAccess] = []
@@ -78,7 +78,7 @@ def share_in_rows(walks: Walks, items: int) -> Share | None:
 
 
 def divided_share(walks: Walks, items: int) -> Share:
-    """Pieces whose coordinates are each computed by divisions."""
+    """A share whose pieces' coordinates are each computed by divisions."""
     setup: list[Statement] = []
     pieces: list[CopyAccess] = []
     for n, number, within in _numbered(walks, items):
@@ -96,7 +96,7 @@ def divided_share(walks: Walks, items: int) -> Share:
 
 
 def _numbered(walks: Walks, items: int) -> Iterator[tuple[int, Index, Bound | None]]:
-    """Number of every piece of a work-item, its number among all of the group, and the limit."""
+    """Per piece of a work-item: its number, its linear number in the group, and its limit."""
     count = math.prod(walk.length for walk in walks)
     for n in range(-(-count // items)):
         number = name("item") + n * items if items > 1 else as_index(n)
@@ -105,7 +105,7 @@ def _numbered(walks: Walks, items: int) -> Iterator[tuple[int, Index, Bound | No
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A walk as the work-items see it: so many pieces lie `before` its next step."""
+    """A traversal loop as work-items see it; `before` pieces lie in the loops inside."""
 
     walk: TraversalLoop
     before: int
@@ -114,12 +114,12 @@ class _Rows:
 
     @property
     def is_shared(self) -> bool:
-        """Whether work-items are at different steps of the loop, and fill the loops below."""
+        """Whether work-items are at different steps of the loop, and fill the loops inside."""
         whole = self.items % self.before == 0 and self.before < self.items
         return self.items > 1 and whole and self.walk.length > 1
 
     def first(self) -> list[Statement]:
-        """Declares the place along the walk of a work-item's first piece."""
+        """Declare the coordinate of a work-item's first piece along the loop."""
         if not self.is_shared:
             return []
         length, held = self.walk.length, self.walk.name

@@ -1,1 +1,1 @@
-"""Register blocking: accumulators stay in registers while tiles of a reduction go by."""
+"""Register blocking: accumulators stay in registers over all tiles of a reduction."""

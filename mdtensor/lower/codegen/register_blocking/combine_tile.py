@@ -1,4 +1,4 @@
-"""A tile of the reduced dims combined into the accumulators of a work-item."""
+"""The combination of a tile of reduced dims into a work-item's accumulators."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Product = Callable[[Frame, Tile], list[Statement]]
 
 @dataclass(frozen=True, slots=True)
 class CombineTile:
-    """The combination of one tile into the accumulators, by a `product` where there is one."""
+    """The combination of a tile into accumulators, by a matrix `product` if given."""
 
     frame: Frame
     tile: Tile
     product: Product | None = None
 
     def statements(self, whole: int) -> list[Statement]:
-        """The loops over a tile; that of the dim `whole` is not cut off (-1 for none)."""
+        """The loops over a tile; along dim `whole`, it needs no check of its end (-1 for none)."""
         early = {d for layout in self.frame.layouts.values() for d in layout.early}
         starts = [first_copied(self.frame.tilings[d], whole=d == whole) for d in sorted(early)]
         return [*starts, *self._loops(0, {}, whole)]
@@ -75,7 +75,7 @@ def _lanes_of_stream(frame: Frame, number: int) -> int:
 
 
 def _lanes_in_place(frame: Frame, number: int) -> int:
-    """The same for a stream that is read where it is."""
+    """Elements of an unstaged stream that one access can read."""
     stream = frame.problem.streams[number]
     lanes = lanes_of(frame.problem.inputs[stream.buffer])
     nearest = [d for d in frame.problem.dims if stream.strides[d].constant == 1]

@@ -1,4 +1,4 @@
-"""The loops over tiles of the reduced dims: all work-items copy them, each combines its points."""
+"""The loops over tiles of the reduced dims: all work-items copy, each combines its points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statemen
 def reduced_tiles(
     frame: Frame, copies: Sequence[CooperativeCopy], combine: CombineTile
 ) -> list[Statement]:
-    """The loops over tiles of the reduced dims; the innermost one keeps what is no whole tile."""
+    """The loops over tiles of the reduced dims, with the innermost dim's partial tile last."""
     tiled = [d for d in frame.schedule.group_order if d in frame.problem.contracted]
     tiled = [d for d in tiled if frame.tilings[d].tile]
     starts = {d: name(frame.tilings[d].var("t")) for d in frame.problem.dims}
@@ -62,7 +62,7 @@ def _innermost(
 def copied(
     frame: Frame, copies: Sequence[CooperativeCopy], starts: Mapping[int, Index]
 ) -> list[Statement]:
-    """Copies the tiles of all staged streams that begin at the given indices."""
+    """Copy the tiles of all staged streams at the given start indices."""
     return [*_fetched(copies, starts), *_put(frame, copies)] if copies else []
 
 

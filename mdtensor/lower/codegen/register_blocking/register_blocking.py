@@ -30,7 +30,7 @@ from mdtensor.lower.ir.statements import IndexCalc, LetIndex, Statement
 def resident_tiles(
     frame: Frame, destinations: Sequence[Destination], product: Product | None = None
 ) -> list[Statement]:
-    """The loops over blocks of the kept dims, and all that is done for a block.
+    """The loops over blocks of the kept dims, and the code of a block.
 
     `product` combines a step of all reduced dims where work-items do so together.
     """
@@ -42,7 +42,7 @@ def resident_tiles(
 
 
 def resident_memory(frame: Frame) -> list[Statement]:
-    """Local memory through which work-items that share a reduction combine their results."""
+    """Local memory in which work-items that share a reduction combine their results."""
     counts = {d: frame.tilings[d].register for d in frame.problem.kept}
     return sharing_of(frame, tile_of(frame, counts)).memory()
 
@@ -51,7 +51,7 @@ REGISTER_BLOCKS = LoopStructure(item_numbers, resident_tiles, resident_memory)
 
 
 def blocks(frame: Frame, block: Sequence[Statement]) -> list[Statement]:
-    """The loops over a group's blocks of the kept dims around what is done for a block."""
+    """The loops over a group's blocks of the kept dims, around the code of a block."""
     kept = [d for d in frame.schedule.group_order if d in frame.problem.kept]
     return tile_loops(frame.tilings, kept, block)
 
@@ -62,7 +62,7 @@ def _block(
     destinations: Sequence[Destination],
     product: Product | None,
 ) -> list[Statement]:
-    """One block: accumulators, the tiles of the reduced dims, the results."""
+    """The code of a block: accumulators, the tiles of the reduced dims, the results."""
     tile, statements = beginning(frame)
     tiles = pipelined_tiles if frame.schedule.stages > 1 else reduced_tiles
     statements += tiles(frame, copies, CombineTile(frame, tile, product))
@@ -70,7 +70,7 @@ def _block(
 
 
 def beginning(frame: Frame) -> tuple[Tile, list[Statement]]:
-    """The register tile of a block, and what declares its indices and accumulators."""
+    """The register tile of a block, and declarations of its indices and accumulators."""
     problem, tilings = frame.problem, frame.tilings
     operator = frame.operator
     tile = tile_of(frame, {d: tilings[d].register for d in problem.kept})
@@ -85,7 +85,7 @@ def beginning(frame: Frame) -> tuple[Tile, list[Statement]]:
 
 
 def _clamped_indices(frame: Frame) -> list[Statement]:
-    """Indices of points along ragged dims, as they are used for addresses: the last at most."""
+    """Declare the indices of points along ragged dims, clamped to the last one."""
     statements: list[Statement] = []
     for d in frame.problem.kept:
         if not frame.is_clamped(d):
@@ -101,7 +101,7 @@ def _clamped_indices(frame: Frame) -> list[Statement]:
 
 
 def _bases(frame: Frame) -> list[Statement]:
-    """A pointer per stream to the work-item's first point, reduced indices at their start."""
+    """Declare a pointer per stream to the work-item's first point, with reduced indices at zero."""
     statements: list[Statement] = []
     for number, stream in enumerate(frame.problem.streams):
         layout = frame.layouts.get(number)

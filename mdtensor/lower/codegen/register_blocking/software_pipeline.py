@@ -1,4 +1,4 @@
-"""Software pipelining: later tiles are copied while the current one is computed with.
+"""Software pipelining: later tiles are copied while the current one is computed.
 
 Local memory holds several tiles of every staged input. A turn waits for the oldest, begins the
 copy of the newest to the place of the one that was computed with last, and computes. What cannot
@@ -32,7 +32,7 @@ WRITE_STAGE = "write_stage"
 def pipelined_tiles(
     frame: Frame, copies: Sequence[CooperativeCopy], combine: CombineTile
 ) -> list[Statement]:
-    """All tiles of the reduced dims, one after the other."""
+    """The pipelined loop over all tiles of the reduced dims."""
     stages = frame.schedule.stages
     tiled = tiled_of(frame)
     through = [c for c in copies if frame.schedule.prefetch and not c.tile.is_asynchronous]
@@ -79,7 +79,7 @@ def pipelined_tiles(
 def _begun(
     frame: Frame, copies: Sequence[CooperativeCopy], tiled: Sequence[int], stage: Index
 ) -> list[Statement]:
-    """Starts the copy of the next tile, and advances the cursor."""
+    """Start the copy of the next tile, and advance the cursor."""
     starts = starts_of(frame, tiled, "n")
     statements = [s for copy in copies for s in copy.begin(starts, stage)]
     return [*statements, *advanced(frame, tiled, "n")] if copies else []
@@ -88,13 +88,13 @@ def _begun(
 def _fetched(
     frame: Frame, copies: Sequence[CooperativeCopy], tiled: Sequence[int]
 ) -> list[Statement]:
-    """Loads the next tile to registers."""
+    """Load the next tile to registers."""
     starts = starts_of(frame, tiled, "m")
     return [s for copy in copies for s in copy.fetch(starts)]
 
 
 def _combined(frame: Frame, combine: CombineTile, tiled: Sequence[int]) -> list[Statement]:
-    """Combines the tile at the cursor `t`, which may be cut off by the end of a dim."""
+    """Combine the tile at the cursor `t`, which may be partial at a dim's end."""
     whole = all(frame.tilings[d].is_even(frame.tilings[d].tile) for d in tiled)
     ends: list[Statement] = []
     for d in tiled:

@@ -36,10 +36,10 @@ _WORTH_SHARING_OUT = 4  # points from which work-items combine some each
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How work-items share points: how many each, how many there are, and what each one holds.
+    """The sharing of points among work-items: `count` work-items per point, out of `items`.
 
-    `accumulators` has a tuple of variables for each point. Those that share points are neighbours,
-    or lie `items // count` apart.
+    `accumulators` has a tuple of variables for each point. Work-items that share points are
+    neighbours, or `items // count` apart.
     """
 
     operator: Operator
@@ -55,11 +55,11 @@ class Sharing:
 
     @property
     def _in_warp(self) -> int:
-        """Work-items of a warp that share points."""
+        """Work-items of a warp that share each point."""
         return min(self.count, WARP) if self._by_warps else 1
 
     def memory(self) -> list[Statement]:
-        """Local memory: an element for each point of a warp, or of a work-item."""
+        """Declarations of local memory: an element per point of a warp, or of a work-item."""
         if self.count == 1:
             return []
         refs, points = self.accumulators[0], len(self.accumulators)
@@ -73,7 +73,7 @@ class Sharing:
         return [*held, *(Allocate(f"X{k}", r.dtype, EXCHANGE, size) for k, r in enumerate(refs))]
 
     def statements(self) -> list[Statement]:
-        """Declares `place`; where it is 0, the accumulators hold the results then."""
+        """Reduce shared points; then work-items whose `place` is 0 hold the results."""
         item, apart = name("item"), self.items // self.count
         whole = IndexCalc("/", item, as_index(apart))
         if self.neighbours:
@@ -86,7 +86,7 @@ class Sharing:
         return statements if warps == 1 else [*statements, *self._among_warps(warps)]
 
     def _in_memory(self, apart: int) -> Iterator[Statement]:
-        """Through local memory: each work-item combines some points, or a tree all together."""
+        """Reduce through local memory: point by point among work-items, or as a tree."""
         for u, refs in enumerate(self.accumulators):
             yield from self._stores(name("item") + u * self.items, refs)
         if self.count > 2 and len(self.accumulators) >= _WORTH_SHARING_OUT:
@@ -95,7 +95,7 @@ class Sharing:
             yield from self._in_a_tree(apart)
 
     def _shared_out(self, apart: int) -> Iterator[Statement]:
-        """Each work-item combines every `count`-th point, one after the other in their order.
+        """Reduce through local memory, each work-item every `count`-th point, in order.
 
         Two steps in place of a tree's many; the first work-items then get all of their points.
         """
@@ -126,7 +126,7 @@ class Sharing:
             yield from (Set(ref, Load(f"L{k}", ref.dtype, where)) for k, ref in enumerate(refs))
 
     def _in_a_tree(self, apart: int) -> Iterator[Statement]:
-        """Every step combines two neighbours each, of all points."""
+        """Reduce through local memory as a tree: every step combines pairs, of all points."""
         place = name(PLACE)
         pairs = list(enumerate(self.accumulators))
         for distance in _distances(self.count):
@@ -150,7 +150,7 @@ class Sharing:
         return [VectorStore(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
 
     def _in_warps(self, count: int, prefix: str) -> Iterator[Statement]:
-        """A shuffle reduction: the first of every `count` neighbours gets the result of all."""
+        """A shuffle reduction: the first of every `count` work-items gets the result of all."""
         everything = list(itertools.chain(*self.accumulators))
         width = len(self.accumulators[0])
         for distance in _distances(count):
@@ -168,7 +168,7 @@ class Sharing:
                 yield from sets_at_once(refs, results, held)
 
     def _among_warps(self, warps: int) -> Iterator[Statement]:
-        """Exchanges the warps' results through local memory, then reduces them in a warp."""
+        """Exchange the warps' results through local memory, then reduce them in a warp."""
         all_warps = self.items // WARP
         yield LetIndex("warp", IndexCalc("/", name("item"), as_index(WARP)))
         yield LetIndex("lane", IndexCalc("%", name("item"), as_index(WARP)))
@@ -188,5 +188,5 @@ class Sharing:
 
 
 def _distances(count: int) -> Iterator[int]:
-    """Powers of two below a number."""
+    """The powers of two below a number."""
     return itertools.takewhile(lambda distance: distance < count, (1 << n for n in range(32)))

@@ -1,4 +1,4 @@
-"""Epilogue of register blocking: combines what work-items share, and stores the results."""
+"""Epilogue of register blocking: combine shared points, and store the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORTH_MOVING = 16  # points of a work-item
 
 
 def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
-    """Combines what work-items share, and writes the points that lie inside their dims."""
+    """Combine shared points, and write those that lie inside their dims."""
     statements: list[Statement] = [AwaitCluster()] if frame.is_of_cluster else []
     pointers, placed = at_first_point(frame, destinations, "o", frame.problem.kept)
     statements += pointers
@@ -58,7 +58,7 @@ def _guarded_writes(
 
 
 def _renewed(frame: Frame, tile: Tile) -> list[Statement]:
-    """Accumulators in registers of their own before they are stored several at once.
+    """Moves of accumulators to fresh registers before wide stores.
 
     Four that are stored together lie side by side, as four factors do that were loaded together.
     Had they lain so all the time, factor and accumulator would be in one bank of registers, and
@@ -77,7 +77,7 @@ def _inside(
     level: int,
     chosen: tuple[int, ...],
 ) -> list[Statement]:
-    """The writes of points whose first coordinates are chosen, each where it lies in its dims."""
+    """The writes of the points with given leading coordinates, each guarded by its ragged dims."""
     dims = frame.unrolled_kept
     if level == len(dims):
         return _written(frame, tile, tile.points.index(chosen), placed)
@@ -95,7 +95,7 @@ def _inside(
 
 
 def _written(frame: Frame, tile: Tile, u: int, placed: Sequence[Destination]) -> list[Statement]:
-    """Finishes one point and writes it."""
+    """Finish one point and write it."""
     body = Body(frame, tile, {}, "b", None, prefix=f"e{u}_")
     piece, point = LaneVector(0, 1, 1), tile.points[u]
     statements: list[Statement] = []
@@ -105,7 +105,7 @@ def _written(frame: Frame, tile: Tile, u: int, placed: Sequence[Destination]) ->
 
 
 def _lanes_of_result(frame: Frame, destination: Destination) -> int:
-    """Neighbouring results that one access can write."""
+    """Adjacent results that one access can write."""
     kept = frame.problem.kept
     nearest = [d for d in kept if destination.strides[d].constant == 1]
     if len(nearest) != 1:
@@ -118,7 +118,7 @@ def _lanes_of_result(frame: Frame, destination: Destination) -> int:
 
 
 def sharing_of(frame: Frame, tile: Tile) -> Sharing:
-    """How the work-items of a group share the points of a tile."""
+    """The sharing of a tile's points among the work-items of a group."""
     accumulators = tuple(refs for (refs,) in tile.accumulators)
     return Sharing(
         frame.operator,

@@ -49,13 +49,13 @@ def window(types: Tuples, items: int) -> list[Statement]:
 
 
 def counters_of(frame: Frame) -> Index:
-    """Counters (uint32) of a scan: the groups' number, then the words of each."""
+    """The number of counters (uint32) of a scan: the groups' ticket, then each group's words."""
     groups = product(tiling.parts for tiling in frame.tilings)
     return groups * (2 * words_of(_types(frame))) + 2
 
 
 def look_back(frame: Frame, total: Tuples, statements: list[Statement]) -> Tuples:
-    """Publishes the group's total, and declares the carry into its part of the scanned dim."""
+    """Publish the group's total, and declare the carry into its part of the scanned dim."""
     tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     number, part = name("group"), name(tiling.var("z"))
     carry = _named("carry", total)
@@ -93,12 +93,12 @@ def _named(prefix: str, like: Tuples) -> Tuples:
 
 
 def _word(group: Index, types: Tuples) -> Index:
-    """The first word of a group; word 0 is the groups' number."""
+    """The index of a group's first word; word 0 is the ticket counter."""
     return group * words_of(types) + 1
 
 
 def _window(frame: Frame, told: Tuples) -> list[Statement]:
-    """What a window of groups tells, the nearest first; before the first group is nothing."""
+    """Load the totals of a window of earlier groups; identities before the first group."""
     tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     item, part = name("item"), name(tiling.var("z"))
     before = _word(name("group") - name("far") * _apart(frame), told)
@@ -119,13 +119,13 @@ def _window(frame: Frame, told: Tuples) -> list[Statement]:
 
 
 def _apart(frame: Frame) -> Index:
-    """How far the numbers of groups lie apart whose parts of the scanned dim are neighbours."""
+    """The distance between the numbers of groups with adjacent parts of the scanned dim."""
     order = frame.schedule.group_order
     return product(frame.tilings[d].parts for d in order[order.index(frame.problem.scanned) + 1 :])
 
 
 def _nearest_sum(frame: Frame, told: Tuples) -> list[Statement]:
-    """All of the window, back to the nearest group that knows its sum, combined in every warp.
+    """Combine the window's totals back to the nearest inclusive sum, in every warp.
 
     Of two neighbouring stretches the farther one counts unless the nearer one knows its sum.
     """

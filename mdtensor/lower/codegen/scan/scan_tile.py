@@ -35,7 +35,7 @@ _ONE = LaneVector(0, 1, 1)
 def scan_tile(
     frame: Frame, tile: Tile, destinations: Sequence[Destination], carries: Sequence[Destination]
 ) -> list[Statement]:
-    """Scans a tile of the kept dims; `carries` is empty where nothing comes before."""
+    """Scan a tile of the kept dims; `carries` is empty for the first part."""
     operator = frame.operator
     statements = bases(frame)
     for u, point in enumerate(tile.points):
@@ -56,7 +56,7 @@ def scan_tile(
 
 
 def _carried(frame: Frame, tile: Tile, u: int) -> list[tuple[LaneVector, tuple[Ref, ...]]]:
-    """The accumulators of a point: one per piece, or one scalar where lanes are scanned."""
+    """The running prefixes of a point: one per piece, or one scalar where lanes are scanned."""
     if frame.lane_is_reduced:
         return [(_ONE, tuple(Ref(ref.name, ref.dtype) for ref in tile.accumulators[u][0]))]
     return list(zip(tile.pieces, tile.accumulators[u], strict=True))
@@ -64,7 +64,7 @@ def _carried(frame: Frame, tile: Tile, u: int) -> list[tuple[LaneVector, tuple[R
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """The unrolled steps along the scanned dim at one point of its loop."""
+    """The unrolled steps along the scanned dim, at one point of its loop."""
 
     frame: Frame
     tile: Tile
@@ -115,7 +115,7 @@ class _Scan:
         suffix: str,
         statements: list[Statement],
     ) -> tuple[Ref, ...]:
-        """Combines the next elements with the carry, which then holds the last of the results."""
+        """Combine the next elements with the carry, which is set to the last result."""
         problem = self.frame.problem
         operator = self.frame.operator
         given = body.values(problem.scalar, problem.reads, point, steps, piece)
@@ -148,7 +148,7 @@ class _Scan:
 def _scanned_vector(
     operator: Operator, values: tuple[Ref, ...], suffix: str, statements: list[Statement]
 ) -> tuple[Ref, ...]:
-    """The prefix sums inside a vector."""
+    """The prefix sums within a vector."""
     by, neutral = 1, _moved_in(operator)
     while by < values[0].lanes:
         before = [Shift(ref, by, fill) for ref, fill in zip(values, neutral, strict=True)]
@@ -162,7 +162,7 @@ def _scanned_vector(
 
 
 def _moved_in(operator: Operator) -> list[Literal]:
-    """The neutral tuple that vectors are filled up with when they are shifted.
+    """The identity that fills vectors when they are shifted; -0.0 for float sums.
 
     The negative zero is neutral in sums of floats as well. Compilers shift it in by one operation
     that joins two vectors; for a plain zero, LLVM expands a masked vector, which is two.
@@ -176,7 +176,7 @@ def _moved_in(operator: Operator) -> list[Literal]:
 
 
 def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]:
-    """Replaces the totals R0, R1, … of the groups by their exclusive prefix sums."""
+    """Replace the groups' totals R0, R1, … by their exclusive prefix sums."""
     operator = frame.operator
     types = [register_dtype(dtype) for dtype in frame.problem.scalar.result_dtypes]
     carry = [Ref(f"a{k}", dtype) for k, dtype in enumerate(types)]

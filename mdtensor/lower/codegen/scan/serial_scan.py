@@ -25,16 +25,16 @@ Tuples = tuple[Ref, ...]
 
 
 def counters_in_turn(frame: Frame, partials: Partials) -> Index:
-    """Counters (uint32): the groups' number, then the words of every total."""
+    """The number of counters (uint32): the groups' ticket, then the words of every total."""
     return partials.count * partials.size * (2 * words_of(_tuple(frame, "total"))) + 2
 
 
 def taken_over(
     frame: Frame, partials: Partials, bounds: Sequence[Statement]
 ) -> tuple[Statement, ...]:
-    """Replaces the totals R0, R1, … of a group by its carry; `bounds` are its part's.
+    """Replace a group's totals R0, R1, … by its carry; `bounds` declare its part.
 
-    The sum of both is told before what comes after this, which takes longest.
+    The inclusive sum is published before the part is scanned, which takes longest.
     """
     problem, tilings = frame.problem, frame.tilings
     operator = frame.operator

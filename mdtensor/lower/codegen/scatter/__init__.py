@@ -1,1 +1,1 @@
-"""Scatters: results that go to a computed index, such as histograms."""
+"""Scatters: results at computed indices, such as histograms."""

@@ -31,14 +31,14 @@ _ONE = LaneVector(0, 1, 1)
 
 
 def copies(frame: Frame) -> int:
-    """Copies of the partial results that a group has."""
+    """The number of copies of the partial results per group."""
     return math.prod(frame.schedule.registers[d] for d in frame.problem.contracted)
 
 
 def scatter(
     frame: Frame, dim: int, destinations: Sequence[Destination], size: Index
 ) -> list[Statement]:
-    """Combines all elements of a group into its copies; `dim` is the selected one.
+    """Combine all elements of a group into its copies; `dim` is the scattered one.
 
     The scalar function of the frame's problem gives the values and the index; `size` is the
     number of elements of one copy.
@@ -123,7 +123,7 @@ def scatter(
 
 
 def _without_sign(index: Value, at: Ref) -> tuple[Value, If]:
-    """The index to hold in `at`, and the test, still without a body, that it is not negative.
+    """The index to store in `at`, and a test, without a body yet, that it is not negative.
 
     A narrow one is widened with zeros, and a negative one thus as large as no positive one:
     processors take an instruction more for a load that copies the sign.

@@ -38,7 +38,7 @@ Levels = list[tuple[int, tuple[int, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Numbers per dim that the model works with."""
+    """The model's schedule parameters per dim: extents, register tiles, cache tiles, parts."""
 
     extents: tuple[int, ...]
     registers: tuple[int, ...]
@@ -48,7 +48,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one level holds, and what it costs to bring bytes into it."""
+    """One cache level: its capacity, and the cost of transfers into it."""
 
     capacity: float
     way: int
@@ -59,7 +59,7 @@ class Cache:
 
 @lru_cache(16)
 def caches_of(target: Target) -> tuple[Cache, ...]:
-    """L1, L2 and L3 of a core, each with the cost of what comes into it from the next one."""
+    """L1, L2 and L3 of a core, each with the cost of transfers from the next level."""
     sizes = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
     ways = (max(1, target.l1_bytes // WAY_BYTES), L2_WAYS, L2_WAYS)
     return tuple(
@@ -71,7 +71,7 @@ def caches_of(target: Target) -> tuple[Cache, ...]:
 
 
 class MemoizedSpans(dict[tuple[int, ...], list[tuple[int, int]]]):
-    """Memoized spans, by the covered extents."""
+    """Memoised spans of a footprint, by the covered extents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ class Footprint:
         return size * max(1.0, min(gap, CPU_LINE) / self.itemsize)
 
     def occupied(self, covered: tuple[int, ...]) -> float:
-        """Bytes of cache that the covered extents take; unaligned rows take a line more.
+        """Bytes of cache that the covered extents occupy, with partial lines of unaligned rows.
 
-        As many bytes of it as are likely, of each row that is longer than a line.
+        They count as their expected size, for each row that is longer than a line.
         """
         size = self.bytes(covered)
         spans = self.spans(covered)
@@ -154,7 +154,7 @@ class Footprint:
     def run(self, covered: tuple[int, ...], next_dim: int, part: Sequence[int]) -> float:
         """Length in bytes of the contiguous run that a group walks through.
 
-        They are those within what is covered and what `next_dim` adds, which its part ends.
+        The run lies within the covered extents and what `next_dim` adds, up to its part's end.
         """
         if not self.steps:
             return math.inf
@@ -185,7 +185,7 @@ class Footprint:
 
 
 class WorkingSets:
-    """Memoized working sets of a problem, by the staged streams and the covered extents."""
+    """Memoised working sets of a problem, by staged streams and covered extents."""
 
     __slots__ = "fitting", "pages"
 
@@ -196,7 +196,7 @@ class WorkingSets:
 
 @dataclass(frozen=True, slots=True)
 class Footprints:
-    """The footprints of a schedule's reads and writes; `known` are working sets found before."""
+    """The footprints of a schedule's reads and writes; `known` memoises working sets."""
 
     reads: Sequence[Footprint]
     writes: Sequence[Footprint]
@@ -204,7 +204,7 @@ class Footprints:
     known: WorkingSets
 
     def fit(self, covered: tuple[int, ...], cache: Cache) -> bool:
-        """Whether a cache holds what the covered extents access."""
+        """Whether the working set of the covered extents fits a cache."""
         key = self.staged, covered, cache.capacity, cache.ways
         found = self.known.fitting.get(key)
         if found is None:
@@ -215,7 +215,7 @@ class Footprints:
         return found
 
     def pages(self, covered: tuple[int, ...]) -> float:
-        """Pages that the covered extents access."""
+        """The number of pages that the covered extents access."""
         key = self.staged, covered
         found = self.known.pages.get(key)
         if found is None:
@@ -267,7 +267,7 @@ def transfer_cycles(
 
 
 def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
-    """The footprints of all streams, none staged, and of all writes."""
+    """The footprints of all streams, unstaged, and of all writes."""
     reads = [footprint_of(problem, s, problem.inputs[s.buffer].itemsize) for s in problem.streams]
     writes = [footprint_of(problem, w, problem.outputs[w.buffer].itemsize) for w in problem.writes]
     return (*reads, *writes)
@@ -310,7 +310,7 @@ def _traffic(
     held: int,
     cache: Cache,
 ) -> float:
-    """Bytes that enter a cache, with the start-up cost of short runs."""
+    """Bytes transferred into a cache, weighted by the start-up cost of short runs."""
     fitting = 0
     for position, (_, covered) in enumerate(levels):
         if not accesses.fit(covered, cache):
@@ -341,7 +341,7 @@ def _finished(problem: Problem, shape: Shape, covered: tuple[int, ...]) -> tuple
 
 
 def _moved(footprint: Footprint, shape: Shape, levels: Levels, fitting: int) -> float:
-    """Bytes that an access brings into a cache that holds the working set `levels[fitting]`."""
+    """Bytes that an access transfers into a cache that holds the working set `levels[fitting]`."""
     next_dim, covered = levels[fitting]
     trips = math.prod(
         [-(-extent // (inside or 1)) for extent, inside in zip(shape.extents, covered, strict=True)]

@@ -1,4 +1,4 @@
-"""The cost model: an estimate of a schedule's run time, from the target's facts alone.
+"""The CPU cost model: an estimate of a schedule's run time, from the target's facts alone.
 
 It ranks schedules, so that an untuned call is good and a search starts near the best; it promises
 no times. Per register tile it takes the slowest of arithmetic, loads and the latency of the
@@ -40,7 +40,7 @@ APART, APART_AHEAD = 0.3, 0.15
 # nobody to ask where a core gets to the next lines soon. Where it computes for longer, they cost.
 RUN_AHEAD, RUNS, RUNS_COMPUTED = 0.75, 0.7, 1.25
 MANY_RUNS = 4
-# What the ends of each row cost that begins differently from others: their lines wait for memory.
+# Cycles for the ends of each misaligned row, whose partial lines wait for memory.
 ENDS = 60.0
 # Bytes per cycle and core that go past caches which would hold them.
 STREAMED = 5.0
@@ -90,10 +90,10 @@ def estimate(
 def least_seconds(
     problem: Problem, schedule: Schedule, target: Target, *, general: bool = False
 ) -> float:
-    """A lower bound of `estimate` for a schedule by one core, and in any parts by all of them.
+    """A lower bound of `estimate` for a schedule, on one core or divided among all cores.
 
-    Arithmetic, loads and the launch. What it leaves out are memory, latency, and cores that have
-    less to do than others. It takes a third of an estimate's time, and is 0 for scans and scatters.
+    It counts arithmetic, loads and the launch, without memory, latency, and idle cores. It takes a
+    third of an estimate's time, and is 0 for scans and scatters.
     """
     if schedule.scatter or problem.scanned >= 0:
         return 0.0
@@ -141,7 +141,7 @@ def _work(case: Case, *, general: bool) -> tuple[float, float]:
 
 
 def _of_runs(facts: Facts, schedule: Schedule) -> float:
-    """The share of memory time that remains, for reads along the lanes in one run or several."""
+    """The factor on memory time for reads along the lanes in one run or several."""
     along = [walk for walk in facts.walks if walk.strides[schedule.lane]]
     runs = max((_runs(facts, walk, schedule) for walk in along), default=1)
     asked = RUN_AHEAD if schedule.ahead else 1.0
@@ -151,19 +151,19 @@ def _of_runs(facts: Facts, schedule: Schedule) -> float:
 
 
 def _runs(facts: Facts, walk: AccessPattern, schedule: Schedule) -> int:
-    """Rows of a register tile that lie in pages of their own."""
+    """The number of rows of a register tile that lie in different pages."""
     apart = [d for d in facts.kept if abs(walk.strides[d]) * walk.itemsize >= PAGE]
     return math.prod([schedule.registers[d] for d in apart if d != schedule.lane])
 
 
 def runs_along_lanes(schedule: Schedule) -> bool:
-    """Whether the innermost loop walks through memory in one run, vector by vector."""
+    """Whether the innermost loop runs along the lanes, so walks memory vector by vector."""
     order = schedule.reduce_order
     return bool(order) and order[-1] == schedule.lane
 
 
 def _combining(problem: Problem, shape: Shape, target: Target) -> float:
-    """Cycles for writing and reading again what the groups that share a reduction leave."""
+    """Cycles for writing and rereading the partial results of groups that share a reduction."""
     groups = math.prod(shape.parts[d] for d in problem.contracted)
     elements = math.prod(shape.extents[d] for d in problem.kept)
     nbytes = groups * elements * sum(t.itemsize for t in problem.scalar.result_dtypes)
@@ -172,7 +172,7 @@ def _combining(problem: Problem, shape: Shape, target: Target) -> float:
 
 
 def _scattering(problem: Problem, shape: Shape) -> float:
-    """Cycles for going to a place in memory for every element, and for all copies of the places."""
+    """Cycles for scattering every element, and for combining all copies."""
     selection = selected(problem)
     elements = math.prod(n for d, n in enumerate(shape.extents) if d != selection.dim)
     copies = math.prod(shape.registers[d] * shape.parts[d] for d in problem.contracted)
@@ -198,7 +198,7 @@ def _shape(facts: Facts, schedule: Schedule) -> Shape:
 def busiest_share(
     extents: tuple[int, ...], registers: tuple[int, ...], parts: tuple[int, ...], cores: int
 ) -> float:
-    """The share of the work that the busiest core does under dynamic scheduling.
+    """The busiest core's share of the work under dynamic scheduling.
 
     The last part along a dim is smaller than the others, which are whole register tiles.
 

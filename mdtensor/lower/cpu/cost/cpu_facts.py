@@ -1,4 +1,4 @@
-"""Facts about a problem that all its estimates for processors share, computed once."""
+"""Facts of a problem that all its CPU estimates share, computed once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Facts:
 
 
 class Case(NamedTuple):
-    """The input of an estimate: problem, schedule, target, and numbers derived from them.
+    """The input of an estimate: problem, schedule, target, and derived numbers.
 
     A tuple, which is made in a third of the time that a dataclass takes: there is one per estimate.
     """
@@ -81,7 +81,7 @@ class Case(NamedTuple):
 
 @lru_cache(64)
 def facts_of(problem: Problem) -> Facts:
-    """The facts of a problem, memoized."""
+    """The facts of a problem, memoised."""
     places: list[set[int]] = [set() for _ in problem.streams]
     for read in problem.reads:
         places[read.stream].add(as_index(read.offset).constant or 0)
@@ -118,6 +118,6 @@ def _widens(problem: Problem, number: int) -> tuple[bool, bool]:
 
 
 def reads_around(problem: Problem) -> bool:
-    """Whether points read a stream at several places, as those of a stencil do."""
+    """Whether a stream is read at several offsets, as by a stencil."""
     offsets = {(read.stream, read.offset) for read in problem.reads if not read.computed}
     return len(offsets) > len({stream for stream, _ in offsets})

@@ -28,14 +28,14 @@ LOADED_AGAIN = 0.5
 
 
 class Reads(NamedTuple):
-    """What one step reads: loads of vectors within one line, shuffles and conversions."""
+    """The cost of one step's reads: vector loads within a line, and shuffles or conversions."""
 
     loads: float
     shuffles: float
 
 
 def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool) -> Reads:
-    """Loads of one step of the reduction, and the instructions that pick and convert elements."""
+    """The loads of one step of the reduction, and the shuffles and conversions for them."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
     lane, ways = schedule.lane, case.target.l1_bytes // WAY_BYTES
     unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
@@ -67,7 +67,7 @@ def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool)
 
 
 def requests_ahead(case: Case, vectors: int) -> float:
-    """Prefetches per step: one for each row and vector that is walked along."""
+    """Prefetches per step: one per row and vector along the innermost loop."""
     problem, schedule, shape = case.problem, case.schedule, case.shape
     order = schedule.reduce_order or schedule.loop_order
     count = 0.0
@@ -83,7 +83,7 @@ def requests_ahead(case: Case, vectors: int) -> float:
 def _load_cycles(
     case: Case, walk: AccessPattern, offsets: frozenset[int], *, staged: bool
 ) -> float:
-    """Cycles of a vector load relative to one within a line; loads that cross lines cost more.
+    """Cycles of a vector load, relative to one within a line; crossing lines costs more.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
@@ -118,7 +118,7 @@ def _conflicts(facts: Facts, walk: AccessPattern, shape: Shape, ways: int, reads
 
 
 def _different_reads(facts: Facts, walk: AccessPattern, lane: int, shape: Shape) -> float:
-    """Distinct places of a stream that a register tile reads per step, lanes apart.
+    """Distinct places per step that a register tile reads of a stream, not counting lanes.
 
     Points that are neighbours share what a stencil reads around them, and what the windows of
     unrolled steps have in common.
@@ -140,7 +140,7 @@ def _different_reads(facts: Facts, walk: AccessPattern, lane: int, shape: Shape)
 
 
 def registers_read_again(facts: Facts, lane: int, shape: Shape, vectors: float) -> float:
-    """Registers for values that several unrolled steps read; a scalar takes one.
+    """Registers for values that several unrolled steps reuse; a scalar takes one.
 
     Vectors may be loaded again, which compilers do for some.
     """
@@ -152,7 +152,7 @@ def registers_read_again(facts: Facts, lane: int, shape: Shape, vectors: float) 
 
 
 def _read_again(walk: AccessPattern, lane: int, shape: Shape) -> int:
-    """Places of a stream that a register tile reads more than once, lanes apart."""
+    """Places of a stream that a register tile reads more than once, not counting lanes."""
     reads = list(walk.places)
     for d, stride in enumerate(walk.strides):
         if stride and d != lane:

@@ -1,4 +1,4 @@
-"""Cost of all register tiles of a core: the steps of reductions, and writing results."""
+"""Cost of all register tiles of a core: the steps of reductions, and storing results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SCANNED = 2.0  # operations of a scan inside a vector, for each doubling of its 
 
 
 class RegisterTile(NamedTuple):
-    """Numbers of one tile: rows of vectors, the device's registers that one takes, and steps.
+    """Numbers of a register tile: rows, vectors per row, registers per vector, unrolled steps.
 
     `steps` are those of reduced dims that are unrolled, lanes apart; `joined` are rows that begin
     differently from the first one. `busy` are cycles of a step but for waiting, `write` those for
@@ -62,12 +62,12 @@ class RegisterTile(NamedTuple):
 
     @property
     def row_registers(self) -> float:
-        """Registers of the device that a row takes."""
+        """Vector registers of the target that a row takes."""
         return self.vectors * self.per_vector
 
 
 def cycles_of_tiles(case: Case, *, general: bool) -> float:
-    """Cycles in which one core computes everything, with all data in L1.
+    """Cycles of one core for all register tiles, with all data in L1.
 
     `general` is for a kernel with run-time extents, as in `lower.cpu.cost.cpu_cost`.
     """
@@ -85,7 +85,7 @@ def least_cycles_of_tiles(case: Case, *, general: bool) -> float:
 
 
 def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) -> float:
-    """Cycles of all register tiles, whose steps take so many each."""
+    """Cycles of all register tiles, at `step` cycles per step."""
     problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
     steps = _steps(case)
     finish = tile.rows * tile.vectors * tile.write
@@ -104,7 +104,7 @@ def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) ->
 
 
 def _tile(case: Case, *, general: bool) -> RegisterTile:
-    """The register tile of a schedule, which others of the same problem have too."""
+    """The register tile of a schedule, memoised per problem."""
     schedule = case.schedule
     innermost = (schedule.reduce_order or schedule.loop_order)[-1:]
     key = (
@@ -138,7 +138,7 @@ def _register_tile(case: Case) -> RegisterTile:
 
 
 def _busy_step(case: Case, tile: RegisterTile, *, general: bool) -> float:
-    """Cycles of one step of the reduction but for waiting: arithmetic or loads, and spills."""
+    """Cycles of one step of the reduction without latency: arithmetic or loads, and spills."""
     step = _throughput(case, tile, general=general)
     held = _accumulators(case, tile) + (tile.vectors + tile.joined) * tile.per_vector + 1
     if tile.steps > 1:
@@ -149,19 +149,19 @@ def _busy_step(case: Case, tile: RegisterTile, *, general: bool) -> float:
 
 
 def _accumulators(case: Case, tile: RegisterTile) -> float:
-    """Registers of the device that hold a tile's results."""
+    """Vector registers of the target that hold a tile's accumulators."""
     return tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
 
 
 def _overhead(case: Case, tile: RegisterTile) -> float:
-    """Cycles of a step of a reduction for its loop and the size of its code."""
+    """Loop overhead of a reduction step, and the cost of its code size, in cycles."""
     if not case.facts.contracted:
         return 0.0
     return LOOP_OVERHEAD / tile.steps + CODE * tile.steps * _accumulators(case, tile)
 
 
 def _step(case: Case, tile: RegisterTile) -> float:
-    """Cycles of one step of the reduction: what it is busy for, or latency if that is longer."""
+    """Cycles of one step of the reduction: its throughput, or latency if that is longer."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
     if not facts.contracted:
         return tile.busy
@@ -186,7 +186,7 @@ def _throughput(case: Case, tile: RegisterTile, *, general: bool) -> float:
 
 
 def _steps(case: Case) -> float:
-    """Steps of a tile's whole reduction; what is left of the lanes takes narrower ones."""
+    """Steps of a tile's whole reduction; a remainder of the lanes takes narrower ones."""
     schedule, shape = case.schedule, case.shape
     steps = 1.0
     for d in case.facts.contracted:
@@ -200,7 +200,7 @@ def _steps(case: Case) -> float:
 
 
 def _combining_lanes(rows: int, vectors: int) -> float:
-    """Cycles for combining the lanes of every point, and writing the results.
+    """Cycles for reducing the lanes of every point, and storing the results.
 
     Lanes of several points are combined together (`lower.codegen.body.combine_lanes`), those of one
     are halved.
@@ -209,7 +209,7 @@ def _combining_lanes(rows: int, vectors: int) -> float:
 
 
 def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float) -> float:
-    """Cycles of one step of a scan, which waits for the one before and writes its result."""
+    """Cycles of one step of a scan, which depends on the previous one and stores its result."""
     combining = 1.0
     if problem.operator is not None:
         combining = float(operations(*problem.operator.results))
@@ -220,7 +220,7 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
 
 
 def _tiles_along(d: int, case: Case, *, general: bool) -> float:
-    """Register tiles along a kept dim; smaller ones at its end count as fractions."""
+    """Register tiles along a kept dim; partial ones at its end count as fractions."""
     schedule, shape = case.schedule, case.shape
     width, extent, register = schedule.width, shape.extents[d], shape.registers[d]
     whole, rest = divmod(extent, register)

@@ -20,7 +20,7 @@ FAR = 2048
 def cycles_to_stage(
     problem: Problem, schedule: Schedule, shape: Shape, target: Target, *, general: bool
 ) -> float:
-    """Cycles for copying tiles, as often as the loops around them ask for it."""
+    """Cycles for copying staged tiles, as often as the enclosing loops repeat it."""
     total, ways = 0.0, target.l1_bytes // WAY_BYTES
     tiled = [
         d for d in schedule.group_order if shape.tiles[d] < -(-shape.extents[d] // shape.parts[d])
@@ -47,7 +47,7 @@ def cycles_to_stage(
 
 
 def _copy_cycles(stream: Stream, lane: int, itemsize: int, rows: float, *, general: bool) -> float:
-    """Cycles to copy one element: in vectors, one by one, or from rows that are far apart.
+    """Cycles to copy one element: in vectors, one by one, or from distant rows.
 
     So many `rows`, in terms of the ways of L1, may push each other's lines out of it before all
     their elements were copied.

@@ -15,7 +15,7 @@ from mdtensor.specs import Target
 # Writing a vector, and an element of one whose results lie far apart along the lanes; and what a
 # row of a tile that is transposed takes for each doubling of its length.
 STORE, APART, SHUFFLE = 1.0, 2.5, 1.0
-# What a store waits for a line that others of its set pushed out of L1 before it was filled.
+# Cycles that a store waits for a line evicted from L1 by set conflicts before it was full.
 WAITING = 6.0
 
 
@@ -28,9 +28,9 @@ def cycles_to_write(
     *,
     general: bool,
 ) -> float:
-    """Cycles for writing a vector of a register tile; `footprints` are those of the results.
+    """Cycles for storing a vector of results; `footprints` are those of the outputs.
 
-    The slowest of all results, since each is written for itself.
+    The maximum over all results, since each is written separately.
     """
     lane = schedule.lane
     cycles = STORE
@@ -54,19 +54,19 @@ def _is_whole(problem: Problem, write: Write, lane: int, *, general: bool) -> bo
 
 
 def _cycles_across(width: int, rows: int, held: bool) -> float:
-    """Cycles for a vector, one of so many rows, whose results lie apart along the lanes."""
+    """Cycles for storing a vector, one of `rows` to transpose, with strided results."""
     store = (STORE if rows > 1 else APART) + (0.0 if held else WAITING)
     return math.log2(rows) * SHUFFLE + width / rows * store
 
 
 def _is_held(problem: Problem, footprint: Footprint, shape: Shape, target: Target) -> bool:
-    """Whether the lines of a register tile stay in L1 until they are filled."""
+    """Whether the lines of a register tile's results stay in L1 until they are full."""
     covered = tuple(1 if problem.reduced[d] else shape.registers[d] for d in problem.dims)
     return footprint.is_held(covered, caches_of(target)[0])
 
 
 def _rows(write: Write, schedule: Schedule, shape: Shape, general: bool) -> int:
-    """Results of a register tile that are neighbours, as a power of two: rows to be transposed."""
+    """The number of adjacent results of a register tile, as a power of two, to transpose."""
     steps = [(s.constant, d) for d, s in enumerate(write.strides) if d != schedule.lane]
     rows = 1
     for step, d in sorted((step, d) for step, d in steps if step and (step == 1 or not general)):

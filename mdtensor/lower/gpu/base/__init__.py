@@ -1,1 +1,1 @@
-"""What the kinds of schedules on a GPU share: blocks, resources, costs, limits of the device."""
+"""Shared parts of all GPU kinds of schedules: blocks, resources, costs, device limits."""

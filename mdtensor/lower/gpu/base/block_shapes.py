@@ -29,7 +29,7 @@ _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, slots=True)
 class TileDims:
-    """Dims of the columns and of the rows, those first whose neighbours lie nearest."""
+    """Dims of the columns and of the rows, each from the smallest stride up."""
 
     columns: tuple[int, ...]
     rows: tuple[int, ...]
@@ -37,7 +37,7 @@ class TileDims:
 
 @lru_cache(64)
 def sides_of(problem: Problem) -> TileDims:
-    """The kept dims in two sides."""
+    """The kept dims divided into columns and rows."""
     problem = zero_filled(problem)
 
     def distance(d: int) -> tuple[int, int]:
@@ -59,7 +59,7 @@ def sides_of(problem: Problem) -> TileDims:
 
 @lru_cache(64)
 def kept_order(problem: Problem) -> tuple[int, ...]:
-    """The kept dims, rows before columns and the nearest ones last."""
+    """The kept dims, rows before columns, with the smallest strides last."""
     sides = sides_of(problem)
     sorted_out = (*reversed(sides.rows), *reversed(sides.columns))
     return (*(d for d in problem.kept if d not in sorted_out), *sorted_out)
@@ -67,7 +67,7 @@ def kept_order(problem: Problem) -> tuple[int, ...]:
 
 @lru_cache(64)
 def reduced_order(problem: Problem) -> tuple[int, ...]:
-    """The reduced dims, those last whose elements lie nearest; in their order where it counts."""
+    """The reduced dims by descending stride; in their own order for order-keeping operators."""
     if problem.keeps_order:
         return problem.contracted
 
@@ -80,13 +80,13 @@ def reduced_order(problem: Problem) -> tuple[int, ...]:
 
 
 def can_be_staged(problem: Problem, number: int) -> bool:
-    """Whether a stream can be copied to local memory first."""
+    """Whether a stream can be staged in local memory."""
     return number < problem.finish_streams and problem.is_plain(number)
 
 
 @lru_cache(256)
 def item_counts(extent: int) -> tuple[int, ...]:
-    """Numbers of work-items along a dim that can share it: round ones, and whole ones."""
+    """Candidate numbers of work-items along a dim: round ones, divisors, and exact covers."""
     counts = {n for n in _COUNTS if n < 2 * extent}
     counts |= {n for n in range(1, _COUNTS[-1] + 1) if extent % n == 0}
     counts |= {-(-extent // points) for points in POINTS}
@@ -95,7 +95,7 @@ def item_counts(extent: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BlockShape:
-    """What a group computes at once: points and work-items of every dim, tiles of reduced ones.
+    """The shape of a group's block: points and work-items per dim, tiles of reduced dims.
 
     The work-items of a group that share a reduction are `sharing`; where none do, of every reduced
     dim so many steps are unrolled as `points` says. With `beside`, columns follow what is read.
@@ -111,7 +111,7 @@ class BlockShape:
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """Dims in the orders in which they have points and work-items; the most points of some.
+    """Dims in the order in which they receive points, and work-items, with limits of some.
 
     `stored` are those of a work-item, `near` of a group.
     """
@@ -122,12 +122,12 @@ class _Shares:
     near: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
-# How many points and work-items each dim of a side has, in the order of `_Shares.points`.
+# Triples of dim, points and work-items, in the order of `_Shares.points`.
 _Shared = tuple[tuple[int, int, int], ...]
 
 
 class BlockShapes:
-    """The blocks of one problem. What they have in common is found once for all of them."""
+    """The factory of one problem's blocks, with their common facts computed once."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -195,7 +195,7 @@ class BlockShapes:
         return BlockShape(held, shared, tuple(chunks), tuple(tiles), sharing, over)
 
     def schedule(self, block: BlockShape, *, streaming: bool = False) -> Schedule:
-        """The schedule of a block, with as many groups as there are blocks."""
+        """The schedule of a block, with one group per block."""
         alone, staged = block.sharing == 1, self.staged(block)
         order = (*self.kept, *self.reduced)
         if not self._along and not alone:
@@ -228,24 +228,24 @@ class BlockShapes:
         )
 
     def staged(self, block: BlockShape) -> tuple[str, ...]:
-        """Where each stream is staged."""
+        """The region in which each stream is staged, by number."""
         return self._staged(block.items) if block.sharing == 1 else ("",) * len(self._uses)
 
     def _staged(self, threads: Sequence[int]) -> tuple[str, ...]:
-        """The staging of streams: those that work-items of a group read in common are staged."""
+        """The staging of streams: those that work-items of a group share are staged."""
         return tuple(
             "local" if stageable and any(threads[d] > 1 for d in dims) else ""
             for stageable, dims in zip(self._stageable, self._sharing, strict=True)
         )
 
     def _prefetches(self, block: BlockShape, staged: tuple[str, ...]) -> bool:
-        """Whether the next tile is read while one is computed with."""
+        """Whether the next tile is fetched while the current one is computed."""
         if not any(staged) or sum(tile > 0 for tile in block.tiles) != 1:
             return False
         return len(self.reduced) == 1 or self._most_accesses(block, staged) <= _WORTH_FETCHING
 
     def _most_accesses(self, block: BlockShape, staged: tuple[str, ...]) -> float:
-        """Accesses of a work-item to the source of a staged tile: to four elements where it can."""
+        """The most accesses of a work-item to copy a staged tile, of up to four elements each."""
         items, found = math.prod(block.items), 0.0
         lengths = [self._length_of_tile(block, d) for d in self.problem.dims]
         for region, uses, lanes in zip(staged, self._uses, self._wide, strict=True):
@@ -254,7 +254,7 @@ class BlockShapes:
         return found
 
     def _length_of_tile(self, block: BlockShape, d: int) -> int:
-        """The extent of a staged tile along a dim, as the dim's tiling has it."""
+        """The extent of a staged tile along a dim, as the dim's tiling rounds it."""
         length = block.points[d] * block.items[d]
         if not self.problem.reduced[d]:
             return length
@@ -280,7 +280,7 @@ class BlockShapes:
         return found
 
     def _by_source(self, columns: Sequence[int], beside: int) -> _Shares:
-        """Columns: `beside` follow the results, then as many the source as fill a sector."""
+        """Shares of columns: `beside` results first, then a sector's elements of the source."""
         if not beside or len(columns) < 2:
             return _Shares(columns, columns)
         first = columns[0]
@@ -289,7 +289,7 @@ class BlockShapes:
         return _Shares((first, *order), (first, *order), {first: _STORED}, near)
 
     def _shared_out(self, shares: _Shares, number: int, among: int) -> _Shared:
-        """Gives the dims of a side their points, and then work-items."""
+        """Distribute points, then work-items, over the dims of a side."""
         points: dict[int, int] = {}
         threads: dict[int, int] = {}
         for d in shares.points:
@@ -333,24 +333,24 @@ class BlockShapes:
         return found
 
     def _source_distance(self, d: int) -> int:
-        """How far neighbours along a dim lie apart where they are read."""
+        """The smallest stride along a dim among streams that use it, in elements."""
         strides = [s.strides[d].constant for s in self.problem.streams if s.uses(d)]
         return min((1 << 62 if s is None else abs(s) for s in strides), default=1 << 62)
 
     def _nearest_of(self, number: int) -> int:
-        """The dim along which a stream's elements lie nearest; -1 where it uses none."""
+        """The dim of a stream's smallest stride; -1 where it uses none."""
         strides = self.problem.streams[number].strides
         near = ((abs(strides[d].constant or 1 << 62), d) for d in self._uses[number])
         return min(near, default=(0, -1))[1]
 
     def _is_turned(self, number: int) -> bool:
-        """Whether the elements that lie nearest in a stream are not those read together."""
+        """Whether a stream with rows is contiguous along a reduced dim."""
         reduced, nearest = self.problem.reduced, self._nearest_of(number)
         has_rows = any(not reduced[d] for d in self._uses[number])
         return has_rows and reduced[nearest]
 
     def _needs_transpose(self, number: int) -> bool:
-        """Whether they are not those that neighbouring work-items read, either."""
+        """Whether a stream is not contiguous along the dim of adjacent work-items."""
         own = [d for d in self.kept if d in self._uses[number]]
         return self._nearest_of(number) not in own[-1:]
 
@@ -371,20 +371,20 @@ def blocked(
     by_source: bool = False,
     beside: int = 0,
 ) -> Schedule:
-    """The schedule of a block, see `Blocks.block`."""
+    """The schedule of a block, see `BlockShapes.block`."""
     blocks = BlockShapes(problem)
     block = blocks.block(points, items, depth, sharing, by_source=by_source, beside=beside)
     return blocks.schedule(block)
 
 
 def _divisor_near(extent: int, number: int, of: int = 1) -> int:
-    """The largest divisor of an extent, a multiple of another, that is not far above a number."""
+    """The largest divisor of an extent, a multiple of `of`, at most slightly above `number`."""
     most = number * _ABOVE
     return max(n for n in range(of, extent + 1, of) if extent % n == 0 and (n <= most or n == of))
 
 
 def square_warp(threads: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The work-items of a warp along each dim, as near to a square as can be."""
+    """The work-items of a warp along each dim, as near to a square as possible."""
     return _whole_warp(threads, kept, [1] * len(threads))
 
 
@@ -396,7 +396,7 @@ def warp_of(threads: Sequence[int], kept: Sequence[int], lanes: int) -> list[int
 
 
 def _whole_warp(threads: Sequence[int], grown: Sequence[int], warp: list[int]) -> list[int]:
-    """Doubles what a warp has of some dims, the least first; all work-items where that fails."""
+    """A warp with the smallest of some dims doubled until full; `threads` where that fails."""
     while math.prod(warp) < WARP:
         even = [d for d in grown if threads[d] % (2 * warp[d]) == 0]
         if not even:

@@ -1,4 +1,4 @@
-"""What a GPU can run: limits of work-items, registers, local memory, and of groups that share."""
+"""Device limits of a GPU: work-items, registers, local memory, and groups that share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
 
 
 def part_counts(target: Target) -> tuple[int, ...]:
-    """Numbers of groups that may share a reduced dim: round ones, and so many of each core."""
+    """Candidate numbers of groups that share a reduced dim: round ones, multiples of the cores."""
     return tuple(sorted({*_PARTS, *(n * target.cores for n in _PARTS_OF_CORE)}))
 
 
 def most_items(target: Target) -> int:
-    """Work-items that a group can have."""
+    """The most work-items of a group."""
     return min(1024, target.max_threads)
 
 
 def can_stream(problem: Problem) -> bool:
-    """Whether results lie next to each other along some dim, so that they can bypass caches."""
+    """Whether results are contiguous along some dim, so that stores can bypass caches."""
     along = (all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept)
     return any(along)
 
@@ -90,7 +90,7 @@ def broken_limit(
 
 
 def _pieces(problem: Problem, schedule: Schedule) -> int:
-    """Pieces of a staged tile that a work-item copies; elements where matrices are staged."""
+    """Accesses of a work-item to copy its share of a staged tile; elements, for matrices."""
     if schedule.bulk or schedule.march:
         return 0
     items = math.prod(schedule.threads)
@@ -105,7 +105,7 @@ def _pieces(problem: Problem, schedule: Schedule) -> int:
 
 
 def _lanes_of_piece(problem: Problem, tilings: Sequence[DimTiling], number: int) -> int:
-    """Elements of a stream that one access copies: several where all begin at multiples of them."""
+    """Elements of a stream per copy access: several where all offsets are aligned to them."""
     stream = problem.streams[number]
     lanes = lanes_of(problem.inputs[stream.buffer])
     used = [d for d in problem.dims if stream.uses(d)]
@@ -121,5 +121,5 @@ def _lanes_of_piece(problem: Problem, tilings: Sequence[DimTiling], number: int)
 
 
 def _most_pieces(schedule: Schedule) -> int:
-    """Elements of a staged tile that a work-item can copy; those of matrices go by eights."""
+    """The limit of `_pieces`; eightfold for matrices."""
     return MOST_PIECES * (8 if schedule.tensor else 1)

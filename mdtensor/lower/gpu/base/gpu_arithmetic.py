@@ -28,9 +28,9 @@ _TAKEN = 1.45  # times as long as looks alone, since some of a warp's points win
 
 @lru_cache(64)
 def cycles_of_point(problem: Problem) -> float:
-    """Cycles in which a scheduler begins what a warp computes for a point: 1 where that is little.
+    """Cycles of a scheduler to issue a warp's work for one point, at least 1.
 
-    2 of float64. Where tuples are chosen, most points are looked at only.
+    2 for float64. Selections mostly evaluate only their first condition.
     """
     operator = problem.operator
     combining = () if operator is None else operator.results
@@ -44,7 +44,7 @@ def cycles_of_point(problem: Problem) -> float:
 
 
 def cycles_along(problem: Problem, d: int) -> float:
-    """The same of what changes along a dim, however little that is."""
+    """`cycles_of_point` of the operations that change along a dim, without the minimum."""
     combining = () if problem.operator is None else problem.operator.results
     changing = {
         number

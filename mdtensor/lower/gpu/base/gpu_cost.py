@@ -1,4 +1,4 @@
-"""Cost model of schedules on GPUs: ranks them, and promises no times.
+"""Cost model of schedules on GPUs, for ranking only.
 
 The constants were fitted to some 2,400 measured schedules of contractions and reductions on an
 H200, all with resident accumulators (docs/adr/0007 and 0015); of others it knows little.
@@ -70,7 +70,7 @@ AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Numbers of a schedule: warps and work-items of a group, groups, and what they do."""
+    """Numbers of a schedule: work-items, warps, groups, points, steps and tiles."""
 
     items: int
     warps: int
@@ -97,7 +97,7 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
 
 
 def _copied_lines(problem: Problem, schedule: Schedule) -> float:
-    """Lines of memory that a group touches for its staged tiles.
+    """Cache lines that a group touches for its staged tiles.
 
     Where neighbours in memory lie along a dim of which the group has few points, there are many.
     """
@@ -133,7 +133,7 @@ def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float
 
 
 def _combining_groups(problem: Problem, schedule: Schedule) -> float:
-    """Seconds for combining the results of groups that share a reduction."""
+    """Seconds for combining the partial results of groups that share a reduction."""
     parts = math.prod(schedule.parts[d] for d in problem.contracted)
     if parts == 1:
         return 0.0
@@ -183,7 +183,7 @@ def _groups_on_core(problem: Problem, schedule: Schedule, target: Target, shape:
 def _cycles_of_group(
     problem: Problem, schedule: Schedule, schedulers: int, shape: _Shape, busy: int
 ) -> float:
-    """Cycles from a group's beginning to its end, with others beside it on its core."""
+    """Cycles of a group from start to end, with `busy` groups on its core."""
     warps = busy * shape.warps
     local = direct = 0.0
     for n, stream in enumerate(problem.streams[: problem.finish_streams]):
@@ -232,7 +232,7 @@ def _copies(problem: Problem, schedule: Schedule) -> float:
 
 
 def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bool]:
-    """Loads of a stream that a work-item needs in a step, and whether they are wide ones."""
+    """A work-item's loads of a stream per step, and whether they are wide."""
     stream = problem.streams[number]
     own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
     if number == read_by_steps(problem, schedule):
@@ -247,7 +247,7 @@ def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bo
 
 
 def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
-    """Lines of memory that a warp touches with one load."""
+    """Cache lines that a warp touches with one load."""
     left, lines = WARP, 1.0
     itemsize = problem.inputs[stream.buffer].itemsize
     for d in reversed(_numbered(problem, schedule)):
@@ -262,7 +262,7 @@ def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
 def _side_by_side(
     problem: Problem, schedule: Schedule, strides: Sequence[Index], itemsize: int
 ) -> int:
-    """Contiguous bytes that a warp loads or stores at once, one line at most."""
+    """Contiguous bytes that a warp accesses at once, one line at most."""
     lanes, run = _lanes_of_warp(problem, schedule), 1
     for stride, d in sorted((abs(s.constant or 0), d) for d, s in enumerate(strides)):
         if stride == run:
@@ -282,7 +282,7 @@ def _lanes_of_warp(problem: Problem, schedule: Schedule) -> list[int]:
 
 
 def _numbered(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
-    """The dims as work-items are numbered, of neighbours the last one."""
+    """The dims in the order in which work-items are numbered, the last one fastest."""
     kept, reduced = schedule.loop_order, schedule.reduce_order
     if schedule.group_order and problem.reduced[schedule.group_order[-1]]:
         return (*kept, *reduced)

@@ -1,4 +1,4 @@
-"""A kind of schedules on a GPU, as the registry of kinds has it."""
+"""GpuKind: an entry in the registry of kinds of schedules on a GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GpuKind(Kind):
 
 
 def named(name: str, choices: Callable[[Problem, Target], Choices]) -> ChoicesByName:
-    """The choices of a kind that has one name."""
+    """The choices of a kind that has a single name."""
     return lambda problem, target: {name: choices(problem, target)}
 
 

@@ -53,7 +53,7 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
 def held_by(
     problem: Problem, schedule: Schedule, local: LocalBytes = local_bytes
 ) -> tuple[int, int]:
-    """Registers per work-item and bytes of local memory per group; the last result is memoized."""
+    """Registers per work-item and bytes of local memory per group; the last result is memoised."""
     global _latest
     latest = _latest
     known = latest is not None and latest[0] is problem and latest[1] is schedule
@@ -65,12 +65,12 @@ def held_by(
 
 
 def lies_as_source(schedule: Schedule, number: int) -> bool:
-    """Whether a staged tile lies as its source does."""
+    """Whether a staged tile has its source's layout."""
     return bool(schedule.as_source) and schedule.as_source[number] and not schedule.tensor
 
 
 def read_by_steps(problem: Problem, schedule: Schedule) -> int:
-    """The staged stream that is read several steps per access; -1 for none.
+    """The staged stream of which one access reads several steps; -1 for none.
 
     Rows of points take these steps together (see `lower.codegen.memory.traversal`).
     """
@@ -130,5 +130,5 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
 
 
 def chunk_of(schedule: Schedule, d: int) -> int:
-    """Points of a work-item along a dim that are neighbours."""
+    """Adjacent points of a work-item along a dim."""
     return schedule.chunks[d] if schedule.chunks else schedule.registers[d]

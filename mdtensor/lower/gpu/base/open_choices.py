@@ -1,6 +1,6 @@
-"""What a kind of schedules on a GPU leaves open, as data: dim by dim and stream by stream.
+"""Choices: the open parameters of a kind of GPU schedules, by dim and by stream.
 
-Every kind has a function that says it; `gpu_space` makes parameters of all in the same way.
+Every kind has a function that returns them; `gpu_space` makes parameters of all alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ YES: Flags = (True,)
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What schedules of a kind leave open; values that they all have are the only choice.
+    """The values that a kind of schedules leaves open; fixed ones are a single choice.
 
     By dim: `points` of a work-item, `items` of a group, `chunks`, `tiles`, `parts` of reduced dims
     and `blocks` of a part of kept ones. By stream: `staged`. `lanes` tells whether the shape of
@@ -74,34 +74,34 @@ class Choices:
 
 
 def by_dim(problem: Problem, choices: Callable[[int], Counts]) -> tuple[Counts, ...]:
-    """What each dim has."""
+    """The choices of every dim."""
     return tuple(map(choices, problem.dims))
 
 
 def only(problem: Problem, some: Mapping[int, Counts], default: Counts) -> tuple[Counts, ...]:
-    """What some dims have, and the others by default."""
+    """The choices of some dims, and the default for all others."""
     return tuple(some.get(d, default) for d in problem.dims)
 
 
 def last_dims(problem: Problem) -> Flags:
-    """Whether reduced dims come last among groups, where both kinds of dims are there."""
+    """The choices for putting reduced dims last among groups, if both kinds of dims exist."""
     kept, reduced = problem.kept, problem.contracted
     return EITHER if kept and reduced else (bool(reduced),)
 
 
 def swaths_of(problem: Problem) -> Counts:
-    """Numbers of swaths in which groups are."""
+    """The candidate widths of swaths in which groups are numbered."""
     return _SWATHS if len(problem.kept) > 1 else NONE
 
 
 def tails_of(problem: Problem) -> tuple[str, ...]:
-    """How kept dims of a reduction end: blocks that are powers of two end with their dims."""
+    """The candidate tails of kept dims: overlapping only where an extent is no power of two."""
     ragged = any(problem.extent(d).bit_count() > 1 for d in problem.kept)
     return ("split", "overlap") if ragged else ("split",)
 
 
 def points_along(problem: Problem, d: int) -> Counts:
-    """Points of a work-item along a dim."""
+    """The candidate points of a work-item along a dim."""
     extent = problem.extent(d)
     if not problem.reduced[d]:
         return tuple(n for n in POINTS if n <= extent)
@@ -111,12 +111,12 @@ def points_along(problem: Problem, d: int) -> Counts:
 
 
 def divisors(extent: int) -> set[int]:
-    """What divides a short dim, so that nothing is left over; those of long ones are round."""
+    """The divisors of a short extent; none of a long one."""
     return {n for n in range(1, extent + 1) if extent % n == 0} if extent <= _SHORT else set()
 
 
 def parts_along(problem: Problem, target: Target, d: int) -> Counts:
-    """Groups that share a reduced dim; those of an operator's order only the first one."""
+    """The candidate numbers of groups that share a reduced dim; 1 where order forbids it."""
     if not problem.reduced[d]:
         return ONE
     kept_points = 1
@@ -129,7 +129,7 @@ def parts_along(problem: Problem, target: Target, d: int) -> Counts:
 
 
 def staged_choices(problem: Problem) -> tuple[tuple[str, ...], ...]:
-    """Where each stream can be staged."""
+    """The candidate regions in which each stream can be staged."""
     return tuple(
         ("", "local") if can_be_staged(problem, n) else ("",) for n in range(len(problem.streams))
     )

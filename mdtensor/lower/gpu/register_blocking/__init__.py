@@ -1,1 +1,1 @@
-"""The kind of reductions whose accumulators stay in registers."""
+"""The kind of reductions with register blocking: accumulators stay in registers."""

@@ -42,7 +42,7 @@ LOCAL_BYTES = 47 << 10
 _LOCAL_OF_RUNS = 100 << 10  # where tiles lie as their source, two groups of a core
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
-# Those of a work-item whose columns follow what is read.
+# Points of rows and columns per work-item where columns follow the source.
 _BY_SOURCE = ((16, 4), (12, 4), (8, 4))
 _BESIDE = (0, 16, 32)  # results of a group beside each other where its columns do so; 0: all
 _ITEMS = (
@@ -93,7 +93,7 @@ def _by_matrices(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def _estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds of one of these candidates, those of tensor cores among them."""
+    """Estimated seconds of a candidate, by the cost model of its kind."""
     if schedule.bulk:
         return bulk_estimate(problem, schedule, target)
     cost = matrix_estimate if schedule.tensor else gpu_estimate
@@ -101,7 +101,7 @@ def _estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
 
 
 def all_blocks(blocks: BlockShapes) -> list[BlockShape]:
-    """The blocks that are worth considering, each once."""
+    """The distinct blocks worth considering."""
     rows = (False, True) if len(blocks.sides.rows) > 1 else (False,)
     plain = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, rows, (0,))
     beside = _BESIDE[1:] if len(blocks.sides.columns) > 1 else ()
@@ -148,7 +148,7 @@ def _bypasses_caches(problem: Problem, target: Target) -> bool:
 
 
 def _sharing_tiles(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Schedules for few results and a long reduction: warps share it, and staged tiles of it.
+    """Schedules for few results and a long reduction: warps share each staged tile of it.
 
     Tiles are on their way in stages, and lie as their sources do.
     """
@@ -217,7 +217,7 @@ def _with(values: tuple[int, ...], d: int, value: int) -> tuple[int, ...]:
 
 
 def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
-    """The schedule with several staged tiles, its groups in swaths, where tiles are many."""
+    """A multi-stage variant of the schedule, its groups in swaths, where tiles are many."""
     tilings = tilings_of(problem, schedule)
     turns = math.prod(
         (tilings[d].part.constant or 1) // tilings[d].tile
@@ -230,13 +230,13 @@ def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _leaves_caches(problem: Problem, target: Target) -> bool:
-    """Whether results are too many for the caches."""
+    """Whether the results exceed the caches."""
     nbytes = sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
     return nbytes * math.prod(map(problem.extent, problem.kept)) > target.l2_bytes
 
 
 def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
-    """The schedule, and with its longest reduced dim in parts where groups are few."""
+    """The schedule, then with its longest reduced dim split where groups are few."""
     yield schedule
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     longest = _divided_dim(problem)
@@ -249,7 +249,7 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
 
 
 def _divided_dim(problem: Problem) -> int:
-    """The reduced dim that groups share."""
+    """The reduced dim to split among groups."""
     return (
         problem.contracted[0]
         if problem.keeps_order
@@ -258,7 +258,7 @@ def _divided_dim(problem: Problem) -> int:
 
 
 def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) -> Iterator[int]:
-    """Parts that the reduction of so many groups may have, in blocks of so many points."""
+    """Candidate numbers of parts of a reduction, given `groups` and points of a `block`."""
     results, extent = (
         math.prod(map(problem.extent, problem.kept)),
         problem.extent(_divided_dim(problem)),
@@ -274,7 +274,7 @@ def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) 
 
 
 def most_parts(blocks: BlockShapes, block: BlockShape, target: Target) -> int:
-    """The most parts that the reduction of a block's groups has."""
+    """The most parts into which the reduction of a block's groups is split."""
     problem, longest = blocks.problem, _divided_dim(blocks.problem)
     lengths = [block.points[d] * block.items[d] for d in problem.dims]
     groups = math.prod(-(-problem.extent(d) // lengths[d]) for d in problem.kept)
@@ -307,7 +307,7 @@ def ranked_on_gpu(
 
 
 class _Best:
-    """The best of what was considered; of equals the first, as all candidates are in order."""
+    """A bounded list of the best schedules; ties go to the first in candidate order."""
 
     def __init__(self, problem: Problem, target: Target, most: int) -> None:
         self.problem, self.target, self.most = problem, target, most
@@ -315,11 +315,11 @@ class _Best:
 
     @property
     def worst(self) -> float:
-        """Seconds from which on a schedule is of no interest."""
+        """The estimate in seconds above which a schedule is discarded."""
         return math.inf if len(self.best) < self.most else self.best[-1][0]
 
     def consider(self, schedules: Iterable[Schedule], place: int) -> None:
-        """Looks at the schedules of one place among all."""
+        """Add schedules to the best ones; `place` is their position among all candidates."""
         for number, schedule in enumerate(schedules):
             seconds = _estimate(self.problem, schedule, self.target)
             if seconds <= self.worst:

@@ -23,10 +23,10 @@ from mdtensor.specs import Target
 
 
 class LeastOfBlocks:
-    """A lower bound of the seconds that any schedule of a block takes.
+    """Lower bounds, in seconds, of all schedules of a block.
 
-    What bounds `gpu_estimate` from below: arithmetic, local and global loads of all groups; the
-    steps of one; the bytes of memory.
+    Terms of `gpu_estimate` that bound it from below: arithmetic, local and global loads of all
+    groups; the steps of one; the bytes of memory.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LeastOfBlocks:
         self._moving = moved / target.bandwidth
 
     def seconds(self, block: BlockShape) -> float:
-        """The least seconds of a block."""
+        """A lower bound of the seconds of a block's schedules."""
         points, items = block.points, block.items
         groups = math.prod(
             [-(-self._blocks.extents[d] // (points[d] * items[d])) for d in self._kept]

@@ -1,4 +1,4 @@
-"""Reductions whose accumulators stay in registers: the entry of the kind."""
+"""Registry entry of GPU reductions with register blocking."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from mdtensor.specs import Target
 
 
 def reduction(problem: Problem, target: Target) -> Choices:
-    """Reductions with register blocking."""
+    """The choices of reductions with register blocking."""
     shared = shared_dim(problem)
     among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
 

@@ -1,4 +1,4 @@
-"""Schedules whose rows are staged as their source lies, and read by several steps at once.
+"""Candidates whose rows are staged in their source's layout, and read by several steps at once.
 
 Where a reduced dim lies nearest in what the rows read, a tile in local memory needs no turning: it
 is copied in runs, and an access of 16 bytes reads four steps of a row. Dims of a window share the
@@ -32,7 +32,7 @@ _DEPTH = 32  # elements of a reduction in a tile, where no window says how many
 
 
 def by_steps_of_source(blocks: BlockShapes) -> Iterator[Schedule]:
-    """Such schedules, where the rows of one stream can be read so."""
+    """Candidates that stage one stream's rows in source layout; none without such a stream."""
     rows = _stream_of_rows(blocks)
     if rows < 0:
         return
@@ -48,7 +48,7 @@ def by_steps_of_source(blocks: BlockShapes) -> Iterator[Schedule]:
 
 
 def _unrolled(blocks: BlockShapes, schedule: Schedule) -> Iterator[Schedule]:
-    """The schedule with more steps of the second innermost reduced dim between two tests."""
+    """The schedule with more steps of the second innermost reduced dim unrolled."""
     if len(blocks.reduced) < 2:
         return
     d = blocks.reduced[-2]
@@ -59,7 +59,7 @@ def _unrolled(blocks: BlockShapes, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _stream_of_rows(blocks: BlockShapes) -> int:
-    """The stream that rows alone walk through, and the innermost reduced dim by neighbours; or -1.
+    """The stream of rows alone, contiguous along the innermost reduced dim; or -1.
 
     All others are staged as they are read.
     """
@@ -77,7 +77,7 @@ def _stream_of_rows(blocks: BlockShapes) -> int:
 
 
 def _tiles(blocks: BlockShapes, rows: int, *, whole: bool) -> tuple[int, ...]:
-    """Extents of tiles: all of the nearest dim that shares a run with rows if `whole`, 0 for all.
+    """Extents of tiles by dim (0: all); if `whole`, the nearest dim that shares a run with rows is.
 
     Else as many elements as a tile has, the nearest dims first.
     """
@@ -101,7 +101,7 @@ def _schedule(
     items: tuple[int, int],
     tiles: tuple[int, ...],
 ) -> Schedule | None:
-    """The schedule in one stage; None where no dims have so many points."""
+    """The single-stage schedule; None where the dims have too few points."""
     problem = blocks.problem
     stream, nearest = problem.streams[rows], blocks.reduced[-1]
     near = sorted(blocks.sides.rows, key=lambda d: stream.strides[d].constant or 0)
@@ -140,7 +140,7 @@ def _schedule(
 
 
 def _rows(blocks: BlockShapes, near: Sequence[int], points: int, items: int) -> dict[int, _Share]:
-    """Points and work-items of the rows, the nearest first; lanes walk through what is short."""
+    """Points and work-items of the rows, the nearest dim first; short dims get work-items only."""
     found: dict[int, _Share] = {}
     for d in near:
         extent, own = blocks.extents[d], 1

@@ -59,7 +59,7 @@ def scan_blocks(frame: Frame, destinations: Sequence[Destination]) -> list[State
 
 
 def scan_memory(frame: Frame) -> list[Statement]:
-    """Local memory through which work-items and warps tell each other totals."""
+    """Local memory in which work-items and warps exchange totals."""
     block = _Block(frame, ())
     points, tiling, found = len(block.points), block.tiling, list[Statement]()
     for k, ref in enumerate(block.tuple_of("")):
@@ -76,7 +76,7 @@ SCAN = LoopStructure(item_numbers, scan_blocks, scan_memory)
 
 @dataclass(slots=True)
 class _Block:
-    """The scan of one block: `statements` are those so far."""
+    """Emitter of the scan of one block; `statements` grow as it runs."""
 
     frame: Frame
     destinations: tuple[Destination, ...]
@@ -99,7 +99,7 @@ class _Block:
 
     @property
     def points(self) -> list[tuple[int, ...]]:
-        """A work-item's points of the kept dims."""
+        """Points of a work-item along the kept dims."""
         counts = {d: self.frame.tilings[d].register for d in self.frame.problem.kept}
         return list(tile_of(self.frame, counts).points)
 
@@ -119,7 +119,7 @@ class _Block:
         return tuple(Ref(f"{prefix}_{k}", register_dtype(t)) for k, t in enumerate(types))
 
     def without_carries(self) -> list[Statement]:
-        """Declares an empty carry into the first block of a part."""
+        """Declare an identity carry into the first block of a part."""
         neutral = identity_of(self.operator)
         return [
             Let(ref, value, mutable=True)
@@ -128,7 +128,7 @@ class _Block:
         ]
 
     def scanned(self) -> list[Statement]:
-        """Elements, sums within chunks, warps and the group, what comes before, results."""
+        """Emit the scan: loads, sums in chunks, warps and the group, carries, results."""
         tilings = self.frame.tilings
         if self.tiling.threads > 1:
             across, row = name(self.tiling.var("x")), as_index(self.tiling.row)
@@ -167,7 +167,7 @@ class _Block:
         self.statements += statements
 
     def _combined(self, prefix: str, lhs: Tuples | None, rhs: Tuples | None) -> Tuples | None:
-        """Both tuples combined in variables; None stands for nothing that comes before."""
+        """Combine two tuples in new variables; None stands for an empty prefix."""
         if lhs is None or rhs is None:
             return lhs or rhs
         return self._held(prefix, combined(self.operator, lhs, rhs))
@@ -186,7 +186,7 @@ class _Block:
     # ---- elements
 
     def _steps(self) -> Iterator[tuple[int, int, tuple[int, ...], Steps]]:
-        """Numbers and places of a work-item's points: along the kept dims, along the scan."""
+        """The numbers and positions of a work-item's points, along the kept dims and the scan."""
         positions = self.tiling.positions(self.tiling.register)
         for (u, point), (n, position) in itertools.product(
             enumerate(self.points), enumerate(positions)
@@ -194,7 +194,7 @@ class _Block:
             yield u, n, point, ((self.frame.problem.scanned, position),)
 
     def _load(self, room: Index | None) -> None:
-        """Declares the elements `v`; beyond the end of a dim they are neutral."""
+        """Declare the elements `v`; beyond the end of a dim they are the identity."""
         problem, frame = self.frame.problem, self.frame
         pointers, placed = tile_pointers(frame, self.destinations)
         tile, neutral = tile_of(frame, dict.fromkeys(problem.kept, 1)), identity_of(self.operator)
@@ -219,7 +219,7 @@ class _Block:
     def _where_whole(
         self, room: Index | None, whole: Sequence[Statement], single: Sequence[Statement]
     ) -> None:
-        """What is done for a tile inside its dims, and for one that is cut off."""
+        """Emit `whole` where the tile lies inside its dims, `single` where it is partial."""
         if room is None:
             room = as_index(0)
             single = ()
@@ -239,7 +239,7 @@ class _Block:
     # ---- sums
 
     def _sums_in_chunks(self, u: int) -> list[list[Tuples]]:
-        """The sums of the beginnings of every chunk."""
+        """The prefix sums within every chunk."""
         found: list[list[Tuples]] = []
         for c in range(self.chunks):
             first = c * self.tiling.near
@@ -253,7 +253,7 @@ class _Block:
     def _in_warps(
         self, chunks: Sequence[Sequence[Tuples]]
     ) -> tuple[list[list[Tuples | None]], list[Tuples]]:
-        """What comes before every chunk in its warp, and the warp's totals, by kept points."""
+        """The prefix before every chunk in its warp, and the warp's totals, by kept point."""
         row = self.tiling.row
         if row == 1:
             rows, inside = chunks, [[None] * self.chunks for _ in chunks]
@@ -272,7 +272,7 @@ class _Block:
         return before, totals
 
     def _after(self, prefix: str, run: Tuples | None, inside: Tuples | None) -> Tuples | None:
-        """What the rows before give, and the lanes before in this row; the first lane has none."""
+        """The prefix of earlier rows combined with that of earlier lanes in this row."""
         if inside is None:
             return run
         first = identity_of(self.operator) if run is None else run
@@ -287,7 +287,7 @@ class _Block:
     def _scanned_rows(
         self, chunks: Sequence[Sequence[Tuples]]
     ) -> tuple[list[list[Tuples]], list[list[Tuples | None]]]:
-        """Totals of all rows of chunks, and what comes before a work-item's chunk in each."""
+        """Totals of all rows of chunks, and the prefix before a work-item's chunk in each."""
         lane = name(self.tiling.var("l"))
         held: list[Tuples] = []
         for n, total in enumerate(itertools.chain(*chunks)):
@@ -332,7 +332,7 @@ class _Block:
         return others
 
     def _among_warps(self, totals: Sequence[Tuples]) -> tuple[list[Tuples | None], list[Tuples]]:
-        """What comes before a warp in its block, and the block's totals, by kept points."""
+        """The prefix before a warp in its block, and the block's totals, by kept point."""
         if self.warps == 1:
             return [None] * len(totals), list(totals)
         tiling = self.tiling

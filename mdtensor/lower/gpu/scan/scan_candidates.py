@@ -35,7 +35,7 @@ BASE, BLOCK, TURN, LOOK_BACK, LOOK = 2.2e-6, 1.6e-6, 6e-9, 3e-6, 0.6e-6
 
 
 def scan_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Valid schedules for a scan of fixed extents whose work-items exchange totals."""
+    """Valid cooperative schedules for a scan of fixed extents."""
     seen: set[Schedule] = set()
     beside = any(abs(w.strides[problem.scanned].constant or 0) == 1 for w in problem.writes)
     alone = not problem.kept
@@ -46,7 +46,7 @@ def scan_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def _along(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Warps along the scan."""
+    """Candidates with warps along the scan."""
     d = problem.scanned
     extent = problem.extent(d)
     lanes = max(lanes_of(dtype) for dtype in (*problem.outputs, *problem.inputs))
@@ -67,7 +67,7 @@ def _along(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def _across(problem: Problem) -> Iterator[Schedule]:
-    """Warps along the kept dim whose elements are neighbours."""
+    """Candidates with warps along the contiguous kept dim."""
     d, kept = problem.scanned, kept_order(problem)
     if not kept:
         return
@@ -88,7 +88,7 @@ def _schedule(
     parts: int,
     last: int = -1,
 ) -> Schedule:
-    """A schedule from points and neighbours among them, work-items, and parts of the scan."""
+    """A schedule from (points, chunk) and work-items per dim, and parts of the scan."""
     dims, d = problem.dims, problem.scanned
     registers = tuple(points.get(e, (1, 1))[0] for e in dims)
     threads = tuple(items.get(e, 1) for e in dims)
@@ -138,7 +138,7 @@ def scan_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
 
 
 def _wide(problem: Problem, schedule: Schedule) -> float:
-    """Part of the lines' bytes that accesses of a warp use."""
+    """The fraction of accessed cache lines that warps use."""
     used = 1.0
     for access in (*problem.streams, *problem.writes):
         near = [d for d in problem.dims if abs(access.strides[d].constant or 0) == 1]

@@ -1,4 +1,4 @@
-"""Prefix sums on GPUs: the entries of the kinds, and their kernel."""
+"""Registry entries of prefix sums on GPUs, and their kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SUMS = (1, 2, 4, 8, 16, 32, 64)  # of a work-item along a scanned dim
 
 
 def scan(problem: Problem, *, shared: bool) -> Choices:
-    """Cooperative scans; groups may share the scanned dim, by look-back."""
+    """The choices of cooperative scans; groups may share the scanned dim by look-back."""
     d = problem.scanned
     items = tuple(n for n in POWERS if n < 2 * problem.extent(d))
     if shared:
@@ -62,7 +62,7 @@ def scan(problem: Problem, *, shared: bool) -> Choices:
 
 
 def scanned_kernels(frame: Frame) -> LoopNests:
-    """A scan in one kernel: work-items exchange totals, and groups look back."""
+    """The kernel of a cooperative scan, with decoupled look-back among groups."""
     nest = kernel_of(frame, SCAN)
     if not frame.tilings[frame.problem.scanned].is_split:
         return (nest,)

@@ -1,1 +1,1 @@
-"""The kinds `scatter` and `scatter_together`: results that go to a computed index."""
+"""The kinds `scatter` and `scatter_together`: results at computed indices."""

@@ -50,7 +50,7 @@ def atomic_operations(operator: Operator) -> tuple[str, ...]:
 
 
 def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) -> list[Statement]:
-    """Scatters a group's elements into its copy, and writes the copy; `dim` is selected.
+    """Scatter a group's elements into its copy, and write the copy; `dim` is scattered.
 
     The scalar function of the frame's problem gives the values and the index.
     """
@@ -98,7 +98,7 @@ def _through(frame: Frame, dim: int, body: Sequence[Statement]) -> list[Statemen
 
 
 def _elements(frame: Frame, dim: int) -> list[Statement]:
-    """A block of elements: values and indices of all, then what is combined."""
+    """A block of elements: loads of all values and indices, then their combinations."""
     problem, tilings = frame.problem, frame.tilings
     reduced = [tilings[d] for d in problem.contracted]
     statements: list[Statement] = [LetIndex(t.var("r"), t.first) for t in tilings]
@@ -135,7 +135,7 @@ def _elements(frame: Frame, dim: int) -> list[Statement]:
 def _combined(
     frame: Frame, body: Body, number: int, steps: Steps, dim: int
 ) -> tuple[list[Statement], list[Statement]]:
-    """Declares the values and the index of an element; combines them where it is in the dim."""
+    """Declare the values and index of an element, and combine them if the index is in range."""
     problem = frame.problem
     (point,) = body.tile.points
     *values, index = body.values(problem.scalar, problem.reads, point, steps, _ONE)

@@ -33,7 +33,7 @@ ACCESS_BYTES, LOADS_AHEAD = 16, 2.0  # accesses that a work-item has under way
 
 
 def can_scatter_together(problem: Problem) -> bool:
-    """Whether work-items can combine into a copy in local memory, by atomic operations."""
+    """Whether work-items can combine into a copy in local memory by atomic operations."""
     selection = selection_of(problem)
     if selection is None or problem.keeps_order or problem.operator is None:
         return False
@@ -48,7 +48,7 @@ def scattered_dim(problem: Problem) -> int:
 
 
 def scatter_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Valid schedules for a problem with fixed extents; none where nothing can be scattered so."""
+    """Valid cooperative scatters for a problem with fixed extents; none for other problems."""
     selection = selection_of(problem)
     if selection is None or not can_scatter_together(problem):
         return

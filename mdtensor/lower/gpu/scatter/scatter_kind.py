@@ -1,4 +1,4 @@
-"""Scatters on GPUs: the entries of the kinds, and the kernels of cooperative ones."""
+"""Registry entries of scatters on GPUs, and the kernels of cooperative ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from mdtensor.specs import Target
 
 
 def scattered(problem: Problem, target: Target) -> Choices:
-    """Scatters by single work-items, each to a copy of its own."""
+    """The choices of scatters by single work-items, each into a copy of its own."""
     one = simple(problem, target)
     return replace(
         one,
@@ -50,7 +50,7 @@ def scattered(problem: Problem, target: Target) -> Choices:
 
 
 def scattered_together(problem: Problem, target: Target) -> Choices:
-    """Cooperative scatters to a group's copy in local memory."""
+    """The choices of cooperative scatters into a group's copy in local memory."""
     d = scattered_dim(problem)
     items = tuple(n for n in POWERS if n >= WARP)
     return Choices(
@@ -66,7 +66,7 @@ def scattered_together(problem: Problem, target: Target) -> Choices:
 
 
 def scattered_together_kernels(frame: Frame) -> LoopNests:
-    """Two kernels: the work-items of a group have one copy, and the second combines copies."""
+    """A kernel that scatters into one copy per group, and one that combines the copies."""
 
     def loops(inner: Frame, dim: int, totals: Destinations, _size: Index) -> list[Statement]:
         memory = scatter_memory(inner, dim)

@@ -1,1 +1,1 @@
-"""The kind `simple`: one accumulator or one point after the other."""
+"""The kind `simple`: no register blocking, one accumulator or point at a time."""

@@ -1,4 +1,4 @@
-"""Schedules of GPUs without register blocking: the entry of the kind."""
+"""Registry entry of GPU schedules without register blocking."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdtensor.specs import Target
 
 
 def simple(problem: Problem, target: Target) -> Choices:
-    """Schedules without register blocking: one accumulator or one point after the other."""
+    """The choices of schedules without register blocking."""
     shared = shared_dim(problem)
     among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
     return Choices(

@@ -1,4 +1,4 @@
-"""Schedules of general kernels on GPUs, whose extents and strides are known at launches only.
+"""Candidates for general GPU kernels, whose extents and strides are run-time values.
 
 Their loads are of single elements, since strides that are names say nothing of alignment, and what
 lies on borders is tested. They serve while a kernel with constants is compiled.
@@ -34,7 +34,7 @@ _ITEMS_OF_SCAN = 256
 
 
 def general_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Schedules that a structure of such problems may have, in parts that suit this one."""
+    """Candidates for the structure of a problem, in parts that suit this problem."""
     if problem.scanned >= 0:
         for schedule in scan_candidates(problem, target):
             if math.prod(schedule.threads) == _ITEMS_OF_SCAN and not schedule.splits(problem):
@@ -59,7 +59,7 @@ def general_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def in_parts(problem: Problem, schedule: Schedule, target: Target) -> Schedule:
-    """The schedule in parts that suit a problem.
+    """The schedule with its dims divided into parts that suit a problem.
 
     Kept dims are divided as far as there are blocks; reduced dims only where the schedule has them
     in parts, and as far as cores have nothing to do else.
@@ -75,6 +75,6 @@ def in_parts(problem: Problem, schedule: Schedule, target: Target) -> Schedule:
 
 
 def _all_parts(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
-    """Parts of a schedule that may divide its longest reduced dim."""
+    """A schedule's parts, with 0 for the longest reduced dim, which may be split."""
     longest = max(problem.contracted, key=problem.extent)
     return tuple(0 if d == longest else p for d, p in enumerate(schedule.parts))

@@ -1,4 +1,4 @@
-"""Configurations of the space of a GPU (see `gpu_space`) as schedules, and schedules as these."""
+"""Conversion between a GPU space's configurations (see `gpu_space`) and schedules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Given = TypeVar("_Given", bool, int)
 def schedule_on_gpu(
     problem: Problem, target: Target, configuration: Mapping[str, Value]
 ) -> Schedule:
-    """The schedule that a configuration of the space stands for."""
+    """Decode a configuration of the space as a schedule."""
     name = str(configuration["kind"])
     kind = kinds_of(problem, target)[name]
 
@@ -64,7 +64,7 @@ def schedule_on_gpu(
 def _resident(
     problem: Problem, kind: Choices, schedule: Schedule, configuration: Mapping[str, Value]
 ) -> Schedule:
-    """The schedule with all that a resident one says besides."""
+    """The schedule with the additional fields of a resident one."""
     streams = range(len(problem.streams))
     lanes = integer_in(configuration, "lanes", 0)
     warp = kind.warp
@@ -97,7 +97,7 @@ def _unless_none(values: Iterable[_Given]) -> tuple[_Given, ...]:
 
 
 def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Value]:
-    """The configuration that stands for a schedule, less what follows from the rest.
+    """Encode a schedule as a configuration, without values that follow from others.
 
     What the space does not hold is repaired by `Space.nearest`.
     """
@@ -134,7 +134,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
 
 
 def _blocks_of(whole: int, parts: int) -> int:
-    """The least power of two of blocks in a part that gives so many parts."""
+    """The least power of two of blocks per part that gives at most `parts` parts."""
     blocks = 1
     while blocks < whole and -(-whole // blocks) > parts:
         blocks *= 2
@@ -142,7 +142,7 @@ def _blocks_of(whole: int, parts: int) -> int:
 
 
 def _lanes_of(problem: Problem, schedule: Schedule) -> int:
-    """Which number of lanes along the columns gives the schedule's warps."""
+    """The number of lanes along the columns that gives the schedule's warps."""
     if not schedule.warp:
         return 0
     kept, threads = kept_order(problem), schedule.threads

@@ -1,4 +1,4 @@
-"""The registry of kinds of schedules on a GPU, each of which has a folder.
+"""The registry of kinds of schedules on a GPU.
 
 The search space, the ranking of candidates, the estimates of schedules, and which emitter makes
 the kernels, follow from `KINDS`.
@@ -38,7 +38,7 @@ KINDS = (
 
 @lru_cache(maxsize=16)
 def kinds_of(problem: Problem, target: Target) -> dict[str, Choices]:
-    """What the kinds of schedules that a problem of fixed extents has leave open, by name."""
+    """The choices of all kinds of schedules that apply to a problem of fixed extents, by name."""
     found: dict[str, Choices] = {}
     for kind in KINDS:
         if kind.applies(problem, target):

@@ -34,7 +34,7 @@ def ranked_on_any_gpu(
 
 
 def _ranked(kind: GpuKind, problem: Problem, target: Target, most: int | None) -> Pairs:
-    """The candidates of a kind, and of those whose candidates come with them, as estimated."""
+    """A kind's candidates, which may be of other kinds too, with their estimates."""
     if kind.best is not None:
         return kind.best(problem, target, most)
     found = kind.candidates(problem, target)
@@ -42,7 +42,7 @@ def _ranked(kind: GpuKind, problem: Problem, target: Target, most: int | None) -
 
 
 def estimated_on_gpu(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a problem with fixed extents takes by a schedule, roughly."""
+    """Estimated seconds of a problem with fixed extents under a schedule."""
     return kind_on_gpu(problem, schedule).cost(problem, schedule, target)
 
 
@@ -52,7 +52,7 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
 
 
 def gpu_schedule(problem: Problem, target: Target) -> Schedule:
-    """A correct schedule for the GPU family: one point a work-item, blocks of up to 256."""
+    """A correct default schedule for GPUs: one point a work-item, groups of up to 256."""
     base = plain(problem, "gpu")
     threads = [1] * len(problem.extents)
     parts = [1] * len(problem.extents)

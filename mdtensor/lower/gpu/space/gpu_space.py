@@ -1,4 +1,4 @@
-"""The space of a problem's schedules on a GPU: its parameters.
+"""The search space of a problem's schedules on a GPU: its parameters.
 
 Every kind of schedule that the problem has is a value of the first parameter (see `gpu_kinds`);
 what it leaves open are the values of the others (see `open_choices`); `gpu_configurations` says
@@ -60,7 +60,7 @@ def gpu_parameters(problem: Problem, target: Target) -> tuple[SpaceParameter, ..
 
 
 def _free(kinds: Kinds) -> Iterable[SpaceParameter]:
-    """The parameters that are open whatever else a schedule says, as they are declared."""
+    """The parameters that are independent of the schedule's others, as declared."""
     for name, declared in free_on(Schedule, "gpu").items():
         yield SpaceParameter(name, _given(kinds, partial(_tried, declared), name))
 
@@ -70,13 +70,13 @@ def _tried(declared: Declaration, kind: Choices) -> tuple[Value, ...]:
 
 
 def _given(kinds: Kinds, choices: Callable[[Choices], Iterable[Value]], name: str) -> Values:
-    """The values of a parameter that depend on the kind alone."""
+    """The values of a parameter as a function of the kind alone."""
     by_kind = {each: tuple(choices(kind)) for each, kind in kinds.items()}
     return over(("kind",), by_kind.__getitem__, name)
 
 
 def _points(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
-    """Points of a work-item along every dim, and how many of them are neighbours."""
+    """Parameters for points of a work-item along every dim, and for their chunks."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
     stepped = [d for d in problem.contracted if d != problem.scanned]
     held = [d for d in problem.dims if d not in stepped]
@@ -108,7 +108,7 @@ def _multiplied(
     limit: int,
     what: str,
 ) -> Iterable[SpaceParameter]:
-    """A parameter for every dim, each followed by the product so far: `product1` and so on.
+    """A parameter for every dim, each followed by the running product: `product1` and so on.
 
     The choices of a parameter read the product before it, which has them chosen in this order:
     what follows depends on the product then, and on none of its factors.
@@ -130,7 +130,7 @@ def _of_kind(by_kind: Mapping[str, tuple[int, ...]]) -> Callable[[int, str], tup
 
 
 def _work_items(problem: Problem, target: Target, kinds: Kinds) -> Iterable[SpaceParameter]:
-    """Work-items of a group along every dim, and how they lie in warps.
+    """Parameters for work-items of a group along every dim, and for the shape of warps.
 
     Only what is resident lets them share kept dims and reduced ones.
     """
@@ -170,7 +170,7 @@ def _share_one_kind(kinds: Kinds, dims: int) -> Constraint:
 
 
 def _lanes(kinds: Kinds) -> Callable[..., tuple[int, ...]]:
-    """Work-items of a warp along the columns; 0 where they are numbered row by row."""
+    """The parameter for lanes of a warp along the columns; 0: numbered row by row."""
 
     def lanes(kind: str, sharing: int, columns: int = 0) -> tuple[int, ...]:
         if not kinds[kind].lanes or sharing > 1 or not columns:
@@ -214,7 +214,7 @@ def _if_staged(
 
 
 def _staging(*regions: str | bool) -> tuple[bool]:
-    """Whether there is a region, or was one before."""
+    """Whether any stream so far is staged."""
     return (any(regions),)
 
 
@@ -235,7 +235,7 @@ def _tile(problem: Problem, kinds: Kinds, d: int) -> SpaceParameter:
 
 
 def _tiled(*tiles: int) -> tuple[int]:
-    """How many reduced dims have tiles."""
+    """The number of tiled reduced dims."""
     return (sum(map(bool, tiles)),)
 
 
@@ -255,7 +255,7 @@ def _prefetches(kinds: Kinds) -> Callable[[str, bool, int, int], tuple[bool, ...
 
 
 def _parts(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
-    """Groups that share a reduced dim, and blocks of a kept one that are a group's."""
+    """Parameters for groups that share a reduced dim, and for blocks per group of a kept one."""
 
     def of_groups(d: int) -> Callable[[Choices], tuple[int, ...]]:
         return lambda kind: kind.parts[d]
@@ -272,7 +272,7 @@ def _parts(problem: Problem, kinds: Kinds) -> Iterable[SpaceParameter]:
 
 
 def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
-    """Tiles are whole, but for the last one of a dim that bulk copies fill with zeros."""
+    """The constraint that tiles of matrices are whole; bulk copies may pad a dim's last one."""
     extent = problem.extent(d)
 
     def has_whole_matrices(kind: str, points: int, parts: int, tile: int) -> bool:
@@ -288,7 +288,7 @@ def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
 
 
 def _orders(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
-    """Orders of dims, and whether groups are numbered in swaths."""
+    """Parameters for orders of dims, and for numbering groups in swaths."""
     kept, reduced = kept_order(problem), combining_order(problem)
 
     def loops(kind: Choices) -> Iterable[Value]:
@@ -308,7 +308,7 @@ def _orders(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
 
 
 def _results(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
-    """Where blocks begin and end, whether results bypass the caches, and who combines them."""
+    """Parameters for blocks' first offsets and ends, streaming stores, and combining groups."""
     kept = kept_order(problem)
 
     def leads(kind: str, staging: bool, near: int = 0) -> tuple[int, ...]:
@@ -332,12 +332,12 @@ def _results(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
 
 
 def _lengths_of_indices(kind: Choices) -> tuple[bool, ...]:
-    """Whether indices are long where they need not be: registers are shared out differently."""
+    """The choices for 64-bit indices where 32 bits would do, which alters register allocation."""
     return (False, True) if kind.resident and not kind.bulk else (False,)
 
 
 def _clusters(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
-    """Whether groups that share a reduction are a cluster, where these are few."""
+    """The parameter for combining a split reduction in a cluster, if its groups are few."""
     if not any(True in kind.clusters for kind in kinds.values()):
         return []
 
@@ -357,7 +357,7 @@ def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
 
 
 def _ways(problem: Problem, kinds: Kinds) -> list[SpaceParameter]:
-    """Through which memory results leave; those of parts of a reduction go where they belong."""
+    """The parameter for the memory through which results leave; direct for split reductions."""
     if all(kind.results == ("",) for kind in kinds.values()):
         return []
 

@@ -40,7 +40,7 @@ _AT_ONCE = (1, 2, 4)  # groups of a core
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Throughputs and losses of schedules that stream along a dim.
+    """Throughputs and overheads of schedules that stream along a dim.
 
     `memory` is the part of the bandwidth that the driver promises. `on_their_way` are the seconds
     of that bandwidth that are best on their way: fewer bytes wait, more are in each other's way;
@@ -72,7 +72,7 @@ REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 4, 24
 
 
 def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Schedules for a problem with fixed extents and no reduction; some break limits."""
+    """Candidates for a problem with fixed extents and no reduction; some exceed device limits."""
     yield from _candidates(problem, target, _ALONG, _ROWS, STORED)
     if target.bulk_copies and not _are_odd(problem):
         for schedule in _candidates(problem, target, _ALONG_RUNS, _ROWS_OF_RUNS, IN_RUNS):
@@ -106,7 +106,7 @@ def _candidates(
 
 
 def _along(extent: int, points: int, most: int) -> tuple[int, ...]:
-    """Work-items along rows: a power of two, and as many as make rows follow without a gap."""
+    """Candidate work-items along rows: a power of two, or as many as divide rows without a gap."""
     blocks = -(-extent // points)
     rounded = min(most, 1 << (blocks - 1).bit_length())
     is_whole = extent % points == 0 and blocks < min(most + 1, rounded)
@@ -188,14 +188,14 @@ def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
 
 
 def _are_odd(problem: Problem) -> bool:
-    """Whether rows of results begin at odd places."""
+    """Whether rows of results start at misaligned addresses."""
     steps = [as_index(write.offset) for write in problem.writes]
     steps += [s for write in problem.writes for s in write.strides if s.constant != 1]
     return any((step.constant or 0) % 2 for step in steps)
 
 
 def _groups_of_core(problem: Problem, schedule: Schedule, target: Target) -> int:
-    """Groups that a core has at one time."""
+    """Groups resident on a core at one time (occupancy)."""
     items = math.prod(schedule.threads)
     held = REGISTERS_OF_ITEM + REGISTERS_OF_POINT * math.prod(schedule.registers)
     return min(
@@ -207,7 +207,7 @@ def _groups_of_core(problem: Problem, schedule: Schedule, target: Target) -> int
 
 
 def _local_loads(problem: Problem, tilings: Sequence[DimTiling], planes: Planes, d: int) -> int:
-    """Elements that a work-item reads from local memory for a block."""
+    """A work-item's loads from local memory per block, in elements."""
     stream = problem.streams[planes.stream]
     elements: set[int] = set()
     for read in problem.all_reads:

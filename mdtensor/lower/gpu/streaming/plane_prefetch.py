@@ -45,20 +45,20 @@ class PlanePrefetch:
     again: bool = False
 
     def lanes(self) -> dict[str, int]:
-        """Elements of an access to local memory at most, by the pointer to a stream."""
+        """The most elements of an access to local memory, by the pointer to a stream."""
         return {f"b{planes.stream}": planes.lanes for planes in self.planes}
 
     def holds(self, pointer: Statement) -> bool:
-        """Whether a pointer is to a stream that is read from local memory instead."""
+        """Whether a statement points to a stream that is read from local memory instead."""
         names = {f"{prefix}{planes.stream}" for planes in self.planes for prefix in "bm"}
         return isinstance(pointer, Pointer) and pointer.name in names
 
     def declared(self) -> list[Statement]:
-        """The arrays in local memory."""
+        """Declare the arrays in local memory."""
         return [Allocate(p.array, p.memory, "local", p.elements) for p in self.planes]
 
     def begun(self) -> list[Statement]:
-        """Starts the copies of the first block's planes, and of some blocks that follow."""
+        """Start the copies of the first blocks' planes."""
         if not self.planes:
             return []
         low = name(self.tilings[self.d].var("lo"))
@@ -82,7 +82,7 @@ class PlanePrefetch:
     def awaited(
         self, before: Sequence[Statement] = (), behind: Sequence[Statement] = ()
     ) -> list[Statement]:
-        """Waits for the planes of a block, and starts the copy of a later one.
+        """Wait for the planes of a block, and start the copy of a later one.
 
         What else is done `before` the barrier in between, and `behind` it, is given.
         """
@@ -96,7 +96,7 @@ class PlanePrefetch:
         return [*statements, CommitCopies()]
 
     def passed(self) -> list[Statement]:
-        """Advances the places in local memory to the next block."""
+        """Advance the places in local memory to the next block."""
         statements: list[Statement] = []
         for planes in self.planes:
             for place in (planes.filled, planes.read):
@@ -106,7 +106,7 @@ class PlanePrefetch:
     def read_from(
         self, statements: Sequence[Statement], *, first: bool = False
     ) -> tuple[list[Statement], list[Statement]]:
-        """Redirects loads to planes in local memory; returns the pointers and the statements.
+        """Redirect loads to planes in local memory; returns pointers and statements.
 
         Those of the `first` block find its planes in the first places.
         """
@@ -131,7 +131,7 @@ class PlanePrefetch:
         return [s for declared in pointers.values() for s in declared], result
 
     def _pointed(self, planes: Planes, pointer: str, place: Index, first: bool) -> list[Statement]:
-        """Declares a pointer to a work-item's first point in a plane that a block reads."""
+        """Declare a pointer to a work-item's first point in a plane that a block reads."""
         statements: list[Statement] = []
         if not first and place.terms:
             number = f"at{pointer[1:]}"
@@ -148,7 +148,7 @@ class PlanePrefetch:
         return [*statements, Pointer(pointer, planes.array, planes.memory, "local", offset)]
 
     def _places(self, planes: Planes) -> list[Statement]:
-        """Declares the offsets in the stream of the pieces that a work-item copies."""
+        """Declare the stream offsets of the pieces that a work-item copies."""
         start = total(
             (name(self.tilings[side.dim].var("t")) + side.low) * side.stride
             for side in planes.sides
@@ -172,11 +172,11 @@ class PlanePrefetch:
         return statements
 
     def _number(self, n: int) -> Index:
-        """The number of a work-item's n-th piece among those of a plane."""
+        """The number of a work-item's n-th piece among all pieces of a plane."""
         return name("item") + n * self.items if self.items > 1 else as_index(n)
 
     def _asked(self, planes: Planes, plane: Index, place: Index) -> list[Statement]:
-        """Starts the copy of a plane to a place, if the group reads it."""
+        """Start the copy of a plane to a place, if the group reads it."""
         statements: list[Statement] = []
         source, lanes = f"I{planes.buffer}", planes.lanes
         last, clamped = planes.reach[1] + 1 - lanes, self._most(planes) > planes.reach[1]
@@ -198,7 +198,7 @@ class PlanePrefetch:
         return [If(plane, "<", within, tuple(statements))]
 
     def _most(self, planes: Planes) -> int:
-        """The largest offset that is copied."""
+        """The largest stream offset that is copied."""
         extent = self.tilings[self.d].extent.constant or 1
         most = (extent - 1 + planes.last) * planes.stride
         for side in planes.sides:

@@ -1,4 +1,4 @@
-"""Local memory of groups without a reduction, which may stream along a dim."""
+"""Local memory use of groups without a reduction, which may stream along a dim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BESIDE_PLANE, BESIDE_RUN = 1024, 32
 
 
 def streams_planes(schedule: Schedule) -> bool:
-    """Whether groups stream along a dim, with prefetched planes."""
+    """Whether groups stream along a dim with prefetched planes."""
     return schedule.march and any(schedule.staged)
 
 

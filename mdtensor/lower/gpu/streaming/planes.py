@@ -26,7 +26,7 @@ _ALIGNMENT = 32  # elements at whose multiples planes begin
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side of a plane: its dim, the stream's stride, and what lies there.
+    """A side of a plane: its dim, stride, lower halo and length.
 
     The plane begins `low` before a block's first point; it has `length` elements side by side.
     """
@@ -39,7 +39,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """The planes of a stream in local memory: sides from the far one to the near one.
+    """The planes of a stream in local memory; sides are sorted by descending stride.
 
     A block reads those from `first` to `last` further along the dim it marches along, whose stride
     is `stride`; there are `count` in local memory, copied in pieces of `lanes` elements. Points
@@ -65,12 +65,12 @@ class Planes:
 
     @property
     def apart(self) -> int:
-        """Elements between the beginnings of two planes."""
+        """Elements between the starts of two planes."""
         return -(-self.size // _ALIGNMENT) * _ALIGNMENT
 
     @property
     def count(self) -> int:
-        """Planes that local memory holds."""
+        """The number of planes that local memory holds."""
         return self.last - self.first + 1 + self.ahead
 
     @property
@@ -85,16 +85,16 @@ class Planes:
 
     @property
     def filled(self) -> str:
-        """Name of the variable with the place that is filled next."""
+        """The variable with the place to fill next."""
         return f"fill{self.stream}"
 
     @property
     def read(self) -> str:
-        """Name of the variable with the place of the first plane that a block reads."""
+        """The variable with the place of the first plane that a block reads."""
         return f"read{self.stream}"
 
     def steps(self, constant: int) -> tuple[int, list[int]]:
-        """An offset in the stream: how many planes, and how many steps along every side."""
+        """An offset in the stream as planes and steps along every side."""
         plane, rest = divmod(constant, self.stride)
         found: list[int] = []
         for side in self.sides:
@@ -132,7 +132,7 @@ def plane_dim(problem: Problem) -> int:
 def planes_of(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling], *, aligned: bool = True
 ) -> tuple[Planes, ...]:
-    """The planes of all staged streams; LoweringError where one cannot be staged so."""
+    """The planes of all staged streams; LoweringError where one cannot be staged as planes."""
     if not schedule.march or not any(schedule.staged):
         return ()
     d = marched_dim(schedule, tilings)
@@ -210,7 +210,7 @@ def points_along(tiling: DimTiling) -> int:
 
 
 def _lanes(tilings: Sequence[DimTiling], planes: Planes) -> int:
-    """Elements that one copy takes: all rows of a plane begin at multiples of them."""
+    """Elements per copy: all rows of a plane begin at multiples of their number."""
     near = planes.sides[-1].dim if planes.sides else -1
     if near < 0:
         return 1

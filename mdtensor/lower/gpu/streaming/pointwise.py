@@ -1,4 +1,4 @@
-"""Pointwise register tiles: there is no reduction, and shared elements are loaded once.
+"""Pointwise register tiles, without a reduction: shared elements are loaded once.
 
 A group computes one block after the other, a work-item one register tile of it. A tile that lies
 inside its dims is computed as a whole, in wide accesses where buffers and strides allow; of one
@@ -43,7 +43,7 @@ _ONE = LaneVector(0, 1, 1)
 
 
 def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
-    """The loops over blocks, and all that is done for a block."""
+    """The loops over blocks, and the code of a block."""
     tilings, items = frame.tilings, frame.items
     copies = [copy_of(frame, number, items) for number in frame.layouts]
     statements = whole_parts(tilings)
@@ -116,7 +116,7 @@ def _marched(
     ahead: PlanePrefetch,
     out: StreamedOutput,
 ) -> list[Statement]:
-    """The loop over whole blocks along a dim, and the code for the rest of the dim."""
+    """The loop over whole blocks along a dim, and the code for the dim's remainder."""
     tiling = frame.tilings[d]
     start, high = tiling.var("t"), name(tiling.var("hi"))
     first = LetIndex(tiling.var("r"), tiling.first)
@@ -163,7 +163,7 @@ def _marched(
 
 @dataclass(frozen=True, slots=True)
 class _WholeTile:
-    """All points of a work-item: pointers, what is computed, loads one by one, and the stores."""
+    """The code of all points of a work-item: pointers, computation with scalar loads, stores."""
 
     pointers: list[Statement]
     computed: list[Statement]
@@ -176,7 +176,7 @@ def _whole_tile(
     loose: Sequence[int],
     left: Mapping[int, int] = MappingProxyType({}),
 ) -> _WholeTile:
-    """All points of a work-item, with wide stores; along loose dims some may lie outside.
+    """All points of a work-item, with wide stores; points of loose dims are guarded.
 
     `left` has the points along dims of which there are fewer than elsewhere.
     """
@@ -199,7 +199,7 @@ def _whole_tile(
 def _where_inside(
     frame: Frame, point: Sequence[int], dims: Sequence[int], statements: Sequence[Statement]
 ) -> list[Statement]:
-    """The statements, where a point lies inside some dims."""
+    """The statements, guarded by a point's lying inside some dims."""
     found = tuple(statements)
     for d, position in zip(frame.unrolled_kept, point, strict=True):
         if d in dims:
@@ -238,7 +238,7 @@ def _single_points(frame: Frame, destinations: Sequence[Destination]) -> list[St
 def _points(
     frame: Frame, tile: Tile, placed: Sequence[Destination]
 ) -> tuple[list[Statement], list[list[Statement]]]:
-    """Computes and finishes the points of a tile; the statements that write each one."""
+    """The computation of a tile's points, and the statements that store each one."""
     computed = list(Body(frame, tile, {}, "b", None).without_reduction())
     finish = Body(frame, tile, {}, "b", None, prefix="e")
     written: list[list[Statement]] = []

@@ -86,14 +86,14 @@ def _flat(problem: Problem) -> Iterator[Schedule]:
 
 
 def _walking(schedule: Schedule, d: int) -> Iterator[Schedule]:
-    """Schedules whose groups compute several blocks along a dim, to share reads in L1."""
+    """Candidates whose groups compute several blocks along a dim, to share reads in L1."""
     for blocks in BLOCKS_OF_PART:
         parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
         yield replace(schedule, parts=parts)
 
 
 def _marching(schedule: Schedule, d: int) -> Iterator[Schedule]:
-    """Schedules with register rotation, where a group computes many blocks along a dim."""
+    """Candidates with register rotation, where a group computes many blocks along a dim."""
     if schedule.threads[d] > 1:
         return
     for blocks in BLOCKS_OF_MARCH:
@@ -107,7 +107,7 @@ def _shares(problem: Problem) -> bool:
 
 
 def shares_along(problem: Problem, d: int) -> bool:
-    """Whether points that lie near each other along a dim read the same elements of a stream."""
+    """Whether nearby points along a dim read the same elements of a stream."""
     for number, stream in enumerate(problem.streams):
         stride = abs(stream.strides[d].constant or 0)
         reads = [read for read in problem.all_reads if read.stream == number]
@@ -121,7 +121,7 @@ def shares_along(problem: Problem, d: int) -> bool:
 def _work_items(
     problem: Problem, order: Sequence[int], registers: dict[int, int], width: int, items: int
 ) -> dict[int, int]:
-    """Work-items along the dims, the nearest first: `width` along that one, as far as it goes."""
+    """Work-items along the dims; up to `width` along the last (contiguous) one."""
     threads: dict[int, int] = {}
     left = items
     for d in reversed(order):
@@ -133,7 +133,7 @@ def _work_items(
 
 
 def leads_of(problem: Problem, along: int, near: int) -> tuple[int, ...]:
-    """Offsets before a dim at which a first block may begin, so that some access is aligned.
+    """Offsets of the first block before a dim's start that align some access.
 
     `near` is the number of neighbours along the dim that are a work-item's.
     """
@@ -148,7 +148,7 @@ def leads_of(problem: Problem, along: int, near: int) -> tuple[int, ...]:
 
 
 def _turned(problem: Problem) -> Iterator[Schedule]:
-    """Schedules that stage tiles of inputs that lie across the results (transposes)."""
+    """Candidates that stage tiles of inputs contiguous across the results (transposes)."""
     order = kept_order(problem)
     if len(order) < 2:
         return
@@ -216,7 +216,7 @@ def _schedule(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a warp does for its tile: instructions, lines of the first cache, bytes under way."""
+    """A warp's cost for its tile: instructions, L1 lines, bytes in flight."""
 
     instructions: float = 0.0
     lines: float = 0.0
@@ -271,12 +271,12 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
 
 
 def _registers(points: int) -> float:
-    """Registers of a work-item."""
+    """Estimated registers of a work-item."""
     return max(32, min(255, REGISTERS_OF_ITEM + REGISTERS_OF_POINT * points))
 
 
 def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dtype) -> _Work:
-    """The accesses of a warp to what its tile reads of a stream."""
+    """A warp's cost of reading its tile's elements of a stream."""
     tilings = frame.tilings
     offsets = tuple([as_index(read.offset).constant or 0 for read in reads])
     walks = tuple(
@@ -298,7 +298,7 @@ def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dt
 def _elements_and_accesses(
     offsets: tuple[int, ...], walks: tuple[tuple[int, tuple[int, ...]], ...], lanes: int, phase: int
 ) -> tuple[int, int]:
-    """Different elements of reads that walk so far along each dim, and accesses to them."""
+    """The number of distinct elements of some reads over a tile, and of accesses to them."""
     elements: set[int] = set()
     for offset in offsets:
         places = [offset]
@@ -315,7 +315,7 @@ def _elements_and_accesses(
 
 
 def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:
-    """Lines that a warp touches with one access."""
+    """Cache lines that a warp touches with one access."""
     left, lines = WARP, 1.0
     for d in reversed(frame.schedule.loop_order):
         tiling = frame.tilings[d]
@@ -328,7 +328,7 @@ def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:
 
 
 def _footprint(tilings: Sequence[DimTiling], stream: Stream, reads: Sequence[Read]) -> float:
-    """Elements of a stream that a group reads, about: reads near each other share them."""
+    """Estimated elements of a stream that a group reads; nearby reads share them."""
     used = [(abs(s.constant or 0), t) for s, t in zip(stream.strides, tilings, strict=True)]
     used = sorted(((s, t) for s, t in used if s), key=lambda pair: -pair[0])
     steps = [_steps(as_index(read.offset).constant or 0, [s for s, _ in used]) for read in reads]
@@ -340,7 +340,7 @@ def _footprint(tilings: Sequence[DimTiling], stream: Stream, reads: Sequence[Rea
 
 
 def _steps(offset: int, strides: Sequence[int]) -> list[int]:
-    """An offset in whole strides, the largest first."""
+    """An offset as a sum of whole strides, the largest first."""
     found: list[int] = []
     for stride in strides:
         step, offset = divmod(offset, stride)

@@ -1,4 +1,4 @@
-"""Register rotation: elements that the next block reads too are passed on in registers.
+"""Register rotation: elements that the next block reads too are kept in registers.
 
 A group that walks through several blocks along a dim reads most elements of a stencil once for
 each block that they are near. Here the elements that the next block reads too are handed on in
@@ -23,7 +23,7 @@ _FIRST = "m"  # begins the names of pointers to the streams where the first bloc
 
 @dataclass(frozen=True, slots=True)
 class RotatedLoop:
-    """A rotated loop: its loads before the first block, its body, and the moves at its end."""
+    """A rotated loop: loads before the first block, its body, and register moves at its end."""
 
     before: tuple[Let, ...]
     inside: tuple[Statement, ...]
@@ -31,7 +31,7 @@ class RotatedLoop:
 
 
 def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> RotatedLoop:
-    """Replaces loads of elements that the block before has loaded by registers.
+    """Replace loads of elements that the previous block loaded by its registers.
 
     `steps` has by how many elements the next block lies further in each buffer that may be marched
     through. A load whose element was loaded by the block before is replaced by its register, unless
@@ -60,7 +60,7 @@ def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Rota
 def _place(
     statement: Statement, steps: Mapping[str, int], computed: AbstractSet[str]
 ) -> tuple[str, Index, int] | None:
-    """Buffer and address of a single element that a block loads where it may be handed on."""
+    """The buffer and address of a scalar load that may be rotated; None for other statements."""
     load = statement.value if isinstance(statement, Let) else None
     if not isinstance(load, Load):
         return None
@@ -71,7 +71,7 @@ def _place(
 
 
 def _next(place: tuple[str, Index, int], steps: Mapping[str, int]) -> tuple[str, Index, int]:
-    """The same element as the next block addresses it."""
+    """The address by which the next block reads the same element."""
     buffer, base, constant = place
     return buffer, base, constant + steps[buffer]
 
@@ -93,7 +93,7 @@ def first_pointers(frame: Frame, d: int) -> list[Pointer]:
 
 
 def of_first_block(statements: Sequence[Statement]) -> list[Statement]:
-    """The loads before all blocks, through the pointers to the first one."""
+    """Loads before all blocks, through the first block's pointers."""
     found: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Let)

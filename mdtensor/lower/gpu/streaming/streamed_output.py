@@ -37,7 +37,7 @@ _LAST = "left"  # that of the run before
 def lengths_of_runs(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> tuple[int, ...]:
-    """The length of a block's run in each output; LoweringError if it has gaps."""
+    """The length of a block's run in each output, in elements; LoweringError if it has gaps."""
     if not schedule.march or not schedule.results:
         return ()
     d = marched_dim(schedule, tilings)
@@ -67,13 +67,13 @@ def _length(problem: Problem, tilings: Sequence[DimTiling], d: int, number: int)
 
 
 def runs_of(schedule: Schedule) -> int:
-    """How many runs of an output local memory holds."""
+    """The number of runs per output that local memory holds."""
     return max(_FEWEST, schedule.stages)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedOutput:
-    """The runs of results in local memory, of a group that streams along `d`."""
+    """The runs of results in local memory, for a group that streams along `d`."""
 
     destinations: tuple[Destination, ...]
     lengths: tuple[int, ...]
@@ -83,14 +83,14 @@ class StreamedOutput:
     runs: int = _FEWEST
 
     def declared(self) -> list[Statement]:
-        """The arrays in local memory."""
+        """Declare the arrays in local memory."""
         return [
             Allocate(self._array(k), given.memory, "local", self.runs * self._apart(k))
             for k, given in self._numbered()
         ]
 
     def begun(self) -> list[Statement]:
-        """Declares the number of the run that is written."""
+        """Declare the number of the run being written."""
         return [LetIndex(_OUT, as_index(0), mutable=True)] if self.lengths else []
 
     def placed(self, destinations: Sequence[Destination]) -> list[Destination]:
@@ -110,7 +110,7 @@ class StreamedOutput:
         ]
 
     def pointed(self, pointers: Sequence[Statement]) -> list[Statement]:
-        """Pointers to results, those to runs counted from where their block begins."""
+        """Pointers to results, rebased to the start of a block's run."""
         arrays = {self._array(k): (k, given) for k, given in self._numbered()}
 
         def pointed(pointer: Statement) -> Statement:
@@ -123,29 +123,29 @@ class StreamedOutput:
         return [pointed(pointer) for pointer in pointers]
 
     def shown(self) -> list[Statement]:
-        """Before a barrier: publishes what was written, and waits until a run is free again."""
+        """Before a barrier: fence the results written, and wait until a run is free."""
         pending = (self.runs - _FEWEST) * len(self.lengths)
         return [ProxyFence(), AwaitCopiesOut(pending, read=True)] if self.lengths else []
 
     def left(self) -> list[Statement]:
-        """After a barrier: starts the copy of the run that the block before has written."""
+        """After a barrier: start the copy of the previous block's run."""
         tiling = self.tilings[self.d]
         begun = self._copies()
         here, low = name(tiling.var("t")), name(tiling.var("lo"))
         return [If(low, "<", here, tuple(begun))] if begun else []
 
     def passed(self) -> list[Statement]:
-        """Advances to the next run."""
+        """Advance to the next run."""
         return [Increment(_OUT, 1), wrapped(_OUT, self.runs)] if self.lengths else []
 
     def ended(self) -> list[Statement]:
-        """Copies the last run, and waits for all copies."""
+        """Copy the last run, and wait for all copies."""
         if not self.lengths:
             return []
         return [ProxyFence(), Barrier(), *self._copies(), AwaitCopiesOut()]
 
     def _copies(self) -> list[Statement]:
-        """Starts the copies of the previous block's runs."""
+        """Start the copies of the previous block's runs."""
         if not self.lengths:
             return []
         last = LetIndex(_LAST, name(_OUT) + (self.runs - 1), mutable=True)

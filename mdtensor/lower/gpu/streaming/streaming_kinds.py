@@ -1,4 +1,4 @@
-"""Problems without a reduction: the entries of the kinds."""
+"""Registry entries of the GPU kinds without a reduction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MARCHED = (8, 16, 32, 64, 128, 256, 512)  # planes of a group
 
 
 def points(problem: Problem) -> Choices:
-    """Pointwise problems, whose points share what they read."""
+    """The choices of pointwise problems."""
     return Choices(
         points=by_dim(problem, lambda d: points_along(problem, d)),
         items=by_dim(problem, lambda d: item_counts(problem.extent(d))),
@@ -61,7 +61,7 @@ def points(problem: Problem) -> Choices:
 
 
 def planes(problem: Problem, target: Target) -> Choices:
-    """2.5-D streaming with prefetched planes."""
+    """The choices of 2.5-D streaming with prefetched planes."""
     d = plane_dim(problem)
     others = [e for e in problem.dims if e != d]
     return Choices(

@@ -1,1 +1,1 @@
-"""The kind `matrices`: products that warps multiply on tensor cores (mma)."""
+"""The kind `matrices`: matrix products of warps on tensor cores (mma)."""

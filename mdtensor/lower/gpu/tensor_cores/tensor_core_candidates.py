@@ -44,9 +44,9 @@ NARROW = 32  # columns at most, of blocks that have all of them
 
 
 def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int] | None:
-    """Dims of the rows, the columns and the reduction; None where there are no two factors.
+    """The dims of rows, columns and reduction of a matrix product; None where there is none.
 
-    Or none that bulk copies can bring.
+    With `bulk`, None also for factors that bulk copies cannot load.
     """
     found: list[tuple[int, bool, tuple[int, int, int]]] = []
     for row, column in itertools.permutations(problem.kept, 2):
@@ -70,7 +70,7 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
 
 
 def is_narrow(problem: Problem, dims: tuple[int, int, int]) -> bool:
-    """Whether blocks have few columns, and all there are: as rows they would be padded to 64.
+    """Whether a product has so few columns that they should not become rows, padded to 64.
 
     Then there are few results, in whatever order they are written.
     """
@@ -84,7 +84,7 @@ def is_narrow(problem: Problem, dims: tuple[int, int, int]) -> bool:
 
 
 def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:
-    """Whether both factors come in pieces along their own dim or the reduction."""
+    """Whether both factors are contiguous along their own dim or the reduction, in whole pieces."""
     (row, column, depth), piece = dims, factors.piece
     for number, own in ((factors.rows, row), (factors.columns, column)):
         strides = [stride.constant for stride in problem.streams[number].strides]
@@ -95,7 +95,7 @@ def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int])
 
 
 def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Valid schedules with products of matrices, where the device and the problem have such."""
+    """Valid tensor core schedules, where the device and the problem support them."""
     dims = matrix_dims(problem) if target.matrices else None
     if dims is None:
         return
@@ -124,7 +124,7 @@ def matrix_blocked(
     depth: int,
     stages: int,
 ) -> Schedule:
-    """A schedule from warps of a group and what each computes, both by rows and columns."""
+    """A schedule from the warps of a group and each warp's tile, both as (rows, columns)."""
     count = len(problem.extents)
     row, column, along = dims
 
@@ -170,7 +170,7 @@ def matrix_blocked(
 
 
 def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int:
-    """Elements that the rows of a factor's staged tile are longer."""
+    """Padding of the rows of a factor's staged tile, in elements."""
     across = factors.memory == F32 and is_turned(problem, number, own)
     single = across or factors.memory == F64
     return (_PADDING_SINGLE if single else _PADDING) // factors.memory.itemsize

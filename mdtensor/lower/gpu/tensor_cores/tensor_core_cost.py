@@ -24,7 +24,7 @@ _MORE_OF_SMALL_TILES = 1024  # bytes of local memory; 512 were seen
 # Cycles of a warp alone for each point and step, of half floats; the part of the shorter of
 # products and loads that the longer one does not hide; registers for factors and for addresses.
 _ALONE, _APART, _FACTORS, _ADDRESSES = 35.0 / 32, 0.3, 32, 32
-# What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
+# The factor on all; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
 
 
@@ -37,7 +37,7 @@ def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
 
 
 def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group's stages take."""
+    """Bytes of local memory that a group's pipeline stages take."""
     rows, columns, depth = _sides(problem, schedule)
     factors, padding = matrices_of(problem, schedule.tensor), max(schedule.padding)
     elements = max(rows, depth) * (min(rows, depth) + padding)
@@ -46,7 +46,7 @@ def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
 
 
 def local_bytes_of_matrices(problem: Problem, schedule: Schedule) -> int:
-    """The same, and what small tiles were seen to take more."""
+    """`matrix_bytes`, plus a measured allowance for small tiles."""
     return matrix_bytes(problem, schedule) + _MORE_OF_SMALL_TILES
 
 

@@ -1,4 +1,4 @@
-"""Products that warps multiply: the entry of the kind.
+"""Registry entry of matrix products on tensor cores.
 
 Candidates are ranked with those of reductions.
 """
@@ -45,7 +45,7 @@ from mdtensor.specs import Target
 
 
 def matrix_choices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> Choices:
-    """Products on tensor cores, along rows, columns and a reduction."""
+    """The choices of products on tensor cores, along rows, columns and a reduction."""
     row, column, along = dims
     factors = matrices_of(problem, dims)
     extents = {d: problem.extent(d) for d in dims}

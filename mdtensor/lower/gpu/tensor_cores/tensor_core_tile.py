@@ -1,4 +1,4 @@
-"""Tensor cores: warps multiply small matrices of a staged tile and add them up in registers.
+"""Tensor cores: warps multiply small matrices of a staged tile and accumulate in registers.
 
 It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
 with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
@@ -46,7 +46,7 @@ _STEPS_OF_DOUBLES = (1, 2, 4)  # times as many bytes of them can be multiplied a
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The streams that are multiplied, that of the rows and that of the columns; their type."""
+    """The streams of a product's rows and columns, and their element type."""
 
     rows: int
     columns: int
@@ -65,12 +65,12 @@ class Factors:
 
     @property
     def piece(self) -> int:
-        """Elements that are read at once: 16 bytes, of float64 one."""
+        """Elements per read: 16 bytes, or one float64."""
         return 1 if self.memory == F64 else _PIECE_BYTES // self.memory.itemsize
 
 
 def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors | None:
-    """The streams of a product of matrices along three dims; None where there is none."""
+    """The factors of a matrix product along three dims; None where there is none."""
     held = problem.scalar.result_dtypes
     if problem.operator is None or held not in ((F32,), (F64,)):
         return None
@@ -87,7 +87,7 @@ def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors |
 
 
 def matrices_of(problem: Problem, dims: Sequence[int]) -> Factors:
-    """The streams of the product along rows, columns and a reduction; LoweringError for none."""
+    """The factors of the product along rows, columns and a reduction; LoweringError for none."""
     factors = factors_of(problem, *dims)
     if factors is None:
         raise LoweringError(
@@ -97,14 +97,14 @@ def matrices_of(problem: Problem, dims: Sequence[int]) -> Factors:
 
 
 def rows_of(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
-    """The dims of the rows of a group's block, the nearest last: one, or several of bulk copies."""
+    """The dims of a group's block rows, the nearest last: one, or several with bulk copies."""
     row, column, _ = schedule.tensor
     several = (d for d in schedule.loop_order if schedule.registers[d] * schedule.threads[d] > 1)
     return tuple(d for d in several if d != column) or (row,)
 
 
 def _multiplies(problem: Problem) -> bool:
-    """Whether the scalar function is the product of two streams of one type, in float32 or float64.
+    """Whether the scalar function is the product of two plain streams of one type.
 
     Short floats are converted before; what is float32 already is taken as tf32, float64 as it is.
     """
@@ -119,7 +119,7 @@ def _multiplies(problem: Problem) -> bool:
 
 
 def _factor(expr: Expr) -> int:
-    """Which parameter an expression makes a factor of; -1 for any other expression."""
+    """The parameter that an expression makes a factor of; -1 for any other expression."""
     if expr.op == "param":
         return expr.number if expr.dtype == F64 else -1
     if expr.op not in ("cast", "tf32") or expr.dtype != F32 or expr.args[0].op != "param":
@@ -129,7 +129,7 @@ def _factor(expr: Expr) -> int:
 
 
 def validate_tensor(problem: Problem, schedule: Schedule) -> None:
-    """Whether warps can compute a problem by a schedule; LoweringError says what forbids it."""
+    """Check that warps can compute a problem by a schedule; raise LoweringError otherwise."""
     if not schedule.tensor:
         return
     if len(schedule.tensor) != 3 or not set(schedule.tensor) <= set(problem.dims):
@@ -188,12 +188,12 @@ def is_turned(problem: Problem, number: int, own: int) -> bool:
 
 
 def is_held(problem: Problem, factors: Factors, row: int) -> bool:
-    """Whether bulk copies' rows go through registers: tf32 that lies across the reduction."""
+    """Whether rows of bulk copies pass through registers: tf32, strided along the reduction."""
     return factors.memory == F32 and is_turned(problem, factors.rows, row)
 
 
 def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
-    """The product of one step of the reduction."""
+    """The matrix product of one step of the reduction."""
     row, column, depth = frame.schedule.tensor
     factors = matrices_of(frame.problem, frame.schedule.tensor)
     rows, columns = frame.layouts[factors.rows], frame.layouts[factors.columns]
@@ -214,7 +214,7 @@ MATRIX_BLOCKS = replace(REGISTER_BLOCKS, loops=partial(resident_tiles, product=m
 def accumulators_of(
     frame: Frame, tile: Tile, factors: Factors
 ) -> tuple[tuple[tuple[Ref, Ref], ...], ...]:
-    """A work-item's accumulators, by groups of rows and columns; it has two in each."""
+    """A work-item's accumulators, in pairs, by groups of rows and columns."""
     row, column, _ = frame.schedule.tensor
     dims = frame.unrolled_kept
     numbered = {point: n for n, point in enumerate(tile.points)}
@@ -235,7 +235,7 @@ def accumulators_of(
 
 
 def _groups(frame: Frame, number: int, along: int, pair: int) -> list[dict[int, int]]:
-    """Positions of the groups of a factor, by dim, those along its own dim innermost."""
+    """Positions of a factor's groups, by dim; its own dim is innermost."""
     stream, tilings = frame.problem.streams[number], frame.tilings
     others = [d for d in frame.unrolled_kept if stream.uses(d) and d != along]
     dims = [*others, along]

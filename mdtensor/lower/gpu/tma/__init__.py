@@ -1,1 +1,1 @@
-"""The kind `bulk`: tiles that the tensor memory accelerator copies and warp groups multiply."""
+"""The kind `bulk`: TMA copies of tiles, and wgmma products by warp groups."""

@@ -46,7 +46,7 @@ _LEAST = 64  # rows or columns of a block
 
 
 def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Valid schedules with bulk copies, where the device and the problem have such."""
+    """Valid schedules with TMA copies, where the device and the problem support them."""
     problem = zero_filled(problem)
     dims = matrix_dims(problem, bulk=True) if target.bulk_copies else None
     if dims is None:
@@ -68,19 +68,19 @@ def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def blocks_of(problem: Problem, dims: tuple[int, int, int]) -> Sequence[tuple[int, int]]:
-    """Rows and columns of blocks, which have all columns where these are few."""
+    """Candidate (rows, columns) of blocks; blocks of narrow products have all columns."""
     if not is_narrow(problem, dims):
         return BLOCKS
     return [(rows, -(-problem.extent(dims[1]) // 8) * 8) for rows in _ROWS]
 
 
 def _is_beyond(problem: Problem, d: int, length: int) -> bool:
-    """Whether half of a block lies beyond the end of a dim, and a smaller one would do."""
+    """Whether a block is at least twice as long as its dim, and a smaller one exists."""
     return length > _LEAST and length >= 2 * problem.extent(d)
 
 
 def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
-    """The schedule with its reduction in parts, as long as every group has a core."""
+    """Variants with the reduction split, as long as every group has a core of its own."""
     depth = schedule.tensor[2]
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     for count in _SPLITS:
@@ -126,7 +126,7 @@ def spreads(problem: Problem, dims: tuple[int, int, int], rows: int) -> list[dic
 
 
 def _shared_out(dims: Sequence[int], rows: int) -> Iterator[dict[int, int]]:
-    """All ways to give dims powers of two of so many rows; the last one takes what is left."""
+    """All ways to factor `rows` into powers of two over dims; the last takes the remainder."""
     if len(dims) == 1 or rows == 1:
         yield {dims[0]: rows} if rows > 1 else {}
         return
@@ -138,7 +138,7 @@ def _shared_out(dims: Sequence[int], rows: int) -> Iterator[dict[int, int]]:
 
 
 def _computed_rows(problem: Problem, spread: Mapping[int, int], along: Sequence[int]) -> int:
-    """Rows of all blocks, those beyond the ends of dims included."""
+    """Rows of all blocks, including padding beyond the ends of dims."""
     extents = {d: problem.extent(d) for d in along}
     return math.prod(-(-n // spread.get(d, 1)) * spread.get(d, 1) for d, n in extents.items())
 
@@ -151,7 +151,7 @@ def bulk_blocked(
     cores: int,
     spread: Mapping[int, int] | None = None,
 ) -> Schedule:
-    """A schedule from the rows and columns of a group's block; rows may be a `spread` of dims."""
+    """A schedule from a block's (rows, columns); rows may be a `spread` of dims."""
     warps = (block[0] // (2 * WARP_ROWS), 1)
     tile = (2 * WARP_ROWS, block[1])
     row, column, depth = dims
@@ -180,7 +180,7 @@ def _with(values: tuple[int, ...], changed: Mapping[int, int]) -> tuple[int, ...
 
 
 def _spread_out(problem: Problem, schedule: Schedule, spread: Mapping[int, int]) -> Schedule:
-    """The schedule with rows along several dims, given the nearest first: lanes, points, warps."""
+    """The schedule with rows spread over several dims, the nearest first: lanes, points, warps."""
     row, column, _ = schedule.tensor
     registers, threads, warp = map(list, (schedule.registers, schedule.threads, schedule.warp))
     registers[row] = threads[row] = warp[row] = 1
@@ -226,7 +226,7 @@ def shared_blocks(
 
 
 def _at_most(blocks: Sequence[int], groups: int) -> Iterator[tuple[int, ...]]:
-    """All parts of dims that are so many groups at most."""
+    """All parts of dims that make at most `groups` groups."""
     if not blocks:
         yield from [()] if groups else []
         return

@@ -35,12 +35,12 @@ _COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 
 
 def tile_bytes(block: tuple[int, int]) -> int:
-    """Bytes of a stage: rows and columns, a panel's width deep."""
+    """Bytes of a stage: rows and columns, each one panel's width deep."""
     return sum(block) * ROW_BYTES
 
 
 def bulk_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group takes: stages, panels of results, signals."""
+    """Bytes of local memory of a group: stages, panels of results, mbarriers."""
     rows, columns = _sides(problem, schedule)
     panels = rows * PANELS_OF_RESULTS * bool(schedule.results)
     return tile_bytes((rows, columns)) * schedule.stages + panels + RESERVED
@@ -92,7 +92,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
 
 
 def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
-    """Bytes that are copied for a stage; more where rows begin inside of memory sectors."""
+    """Bytes copied per stage; more where rows start inside of memory sectors."""
     factors = matrices_of(problem, schedule.tensor)
     size = factors.memory.itemsize
     found = 0.0

@@ -1,4 +1,4 @@
-"""Products by TMA copies and wgmma: the entry of the kind.
+"""Registry entry of products by TMA copies and wgmma.
 
 Candidates are ranked with those of reductions.
 """
@@ -39,7 +39,7 @@ _OF_BULK = (2, 3, 4, 5, 6, 7, 8)
 def bulk_choices(
     problem: Problem, matrices: Choices, dims: tuple[int, int, int], results: tuple[str, ...]
 ) -> Choices:
-    """Products with TMA copies and wgmma, whose `results` leave in some of these ways."""
+    """The choices of products with TMA copies and wgmma; `results` are the ways to store."""
     row, column, along = dims
     factors = matrices_of(problem, dims)
     panel, step = panel_of(factors), factors.step
@@ -72,7 +72,7 @@ def bulk_choices(
 
 
 def spread(problem: Problem, one: Choices, schedule: Schedule, rows: tuple[int, ...]) -> Choices:
-    """The kind with rows as a schedule has them, along several dims."""
+    """The choices with the rows of a given schedule, spread over several dims."""
     column = schedule.tensor[1]
 
     def as_there(choices: tuple[Counts, ...], there: tuple[int, ...]) -> tuple[Counts, ...]:
@@ -96,7 +96,7 @@ def spread(problem: Problem, one: Choices, schedule: Schedule, rows: tuple[int, 
 
 
 def name_of_bulk(problem: Problem, schedule: Schedule) -> str:
-    """The name of the kind in configurations, and how rows lie, if along several dims.
+    """The kind's name in configurations, with the spread of rows over dims, if several.
 
     Such as "bulk 8x0 4x2": 8 along dim 0, 4 along dim 2.
     """
@@ -112,7 +112,7 @@ def _bulk_kernels(frame: Frame) -> LoopNests:
 
 
 def _of_bulk(problem: Problem, target: Target) -> Mapping[str, Choices]:
-    """Products of matrices that bulk copies bring: choices for each way in which rows can lie."""
+    """The choices of products with bulk copies, for each way to spread rows over dims."""
     problem = zero_filled(problem)
     bulk = list(bulk_candidates(problem, target))
     if not bulk:

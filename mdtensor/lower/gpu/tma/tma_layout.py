@@ -1,4 +1,4 @@
-"""Boxes of TMA copies, and what TMA and wgmma require of a problem and a schedule."""
+"""Boxes of TMA copies, and the requirements of TMA and wgmma on problems and schedules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_ALONG, _MOST_STEP = 256, 8  # elements of an array along a dim of a box, a
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The box that one TMA copy brings: axes of the array, nearest first, length and step of each.
+    """The box of one TMA copy: array axes, nearest first, with lengths and steps.
 
     Of every axis, so many elements that lie a step apart; from one such box to the next it is a
     panel along the dim that is `turned` (-1 where there is only one box).
@@ -47,12 +47,12 @@ class Box:
 
 
 def panel_of(factors: Factors) -> int:
-    """Elements of a row of a panel."""
+    """Elements per row of a panel."""
     return ROW_BYTES // factors.memory.itemsize
 
 
 def steps_held(columns: int) -> int:
-    """Steps whose rows go through registers together, where rows do.
+    """The number of steps whose rows pass through registers together.
 
     A product's wait is shorter than two steps; many columns leave registers for one beside another.
     """
@@ -60,7 +60,7 @@ def steps_held(columns: int) -> int:
 
 
 def own_dims(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, ...]]:
-    """The dims of the rows and those of the columns, by streams."""
+    """The dims of the rows, and those of the columns, by stream number."""
     factors = matrices_of(problem, schedule.tensor)
     return {factors.rows: rows_of(problem, schedule), factors.columns: (schedule.tensor[1],)}
 
@@ -68,7 +68,7 @@ def own_dims(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, ...]]
 def box_of(
     problem: Problem, number: int, own: Mapping[int, int], depth: int, panel: int
 ) -> Box | None:
-    """The box of a stream for a tile with so many points of its own dims; None if it has none.
+    """The TMA box of a stream for a tile with `own` points of its dims; None if it has none.
 
     It has a `panel`'s row of the reduction along the dim `depth`.
     """
@@ -95,14 +95,14 @@ def box_of(
 
 
 def _ends_in_zeros(problem: Problem, axis: Axis, depth: int, panel: int) -> bool:
-    """Whether nothing but zeros lies behind the end of the reduction, or tiles are whole."""
+    """Whether the reduction's end is padded with zeros by TMA, or tiles are whole."""
     alone = sum(map(bool, axis.coefficients)) == 1 and axis.coefficients[depth] == 1
     whole = axis.offset == 0 and axis.extent == problem.extent(depth)
     return (alone and whole) or problem.extent(depth) % panel == 0
 
 
 def _is_array(problem: Problem, number: int, axes: Sequence[Axis]) -> bool:
-    """Whether rows begin at multiples of a piece."""
+    """Whether a stream's rows are aligned to whole pieces."""
     if not 2 <= len(axes) <= _MOST_DIMS or axes[0].stride != 1:
         return False
     piece = _PIECE_BYTES // problem.inputs[problem.streams[number].buffer].itemsize
@@ -112,7 +112,7 @@ def _is_array(problem: Problem, number: int, axes: Sequence[Axis]) -> bool:
 
 
 def is_array(strides: Sequence[tuple[int, int]], offset: int | None, piece: int) -> bool:
-    """Whether strides and extents are rows inside rows that begin at multiples of a piece."""
+    """Whether strides and extents form nested rows aligned to whole pieces."""
     found = sorted(strides)
     if not 2 <= len(found) <= _MOST_DIMS or found[0][0] != 1:
         return False
@@ -127,9 +127,9 @@ def is_array(strides: Sequence[tuple[int, int]], offset: int | None, piece: int)
 
 
 def validate_bulk(problem: Problem, schedule: Schedule) -> None:
-    """Checks that TMA and wgmma can compute a problem; LoweringError says why not.
+    """Check that TMA and wgmma can compute a problem; raise LoweringError otherwise.
 
-    Beyond what is asked of matrices that warps multiply.
+    These rules come on top of those of `validate_tensor`.
     """
     if not schedule.bulk:
         return
@@ -163,7 +163,7 @@ def validate_bulk(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_rows(schedule: Schedule, rows: Sequence[int]) -> None:
-    """The rows of a block are numbered by lanes, then by the two of a work-item, then by warps."""
+    """Check that a block's rows are numbered by lanes, then work-items' pairs, then warps."""
     if math.prod(schedule.registers[d] * schedule.threads[d] for d in rows) % ROWS:
         raise LoweringError(f"four warps have {ROWS} rows: work-items have 2 of them")
     if math.prod(schedule.registers[d] for d in rows) != ROWS_OF_WARP // LANES:

@@ -21,10 +21,10 @@ _POINTS, _ITEMS, _DEPTH = (8, 8), (8, 16), 16
 
 
 def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule that replaces one with TMA copies where arrays are unaligned.
+    """The fallback schedule for unaligned arrays of one with TMA copies.
 
-    The same tiles, copied by work-items and multiplied by warps; where those would not be whole,
-    accumulators that stay, which nothing is asked for.
+    The same tiles, copied by work-items and multiplied by warps; where tiles would be partial,
+    plain register blocking, which has no requirements.
     """
     factors = factors_of(problem, *schedule.tensor)
     if factors is None:  # guards that bulk copies do without

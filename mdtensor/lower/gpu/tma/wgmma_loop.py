@@ -1,4 +1,4 @@
-"""Warp-specialized products: one warp issues TMA copies, the others multiply by wgmma.
+"""Warp-specialised products: one warp issues TMA copies, the others multiply by wgmma.
 
 One warp more than compute asks for the tiles: it waits until a stage of local memory is free, and
 has the copy engine fill it. The others wait until it is full, begin its product, and free the stage
@@ -85,7 +85,7 @@ _U64 = np.dtype(np.uint64)
 
 
 def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
-    """The body of a warp-specialized group: its last warp copies, the others compute."""
+    """The body of a warp-specialised group: its last warp copies, the others compute."""
     items, stages = frame.items, frame.schedule.stages
     statements = whole_parts(frame.tilings)
     computing = [
@@ -119,7 +119,7 @@ def maps_of(frame: Frame) -> tuple[TensorMap, ...]:
 
 
 def _boxes(frame: Frame) -> dict[int, Box]:
-    """The box of each factor, by stream."""
+    """The TMA box of each factor, by stream."""
     found: dict[int, Box] = {}
     for number, own in own_dims(frame.problem, frame.schedule).items():
         blocks = {d: frame.tilings[d].block for d in own}
@@ -160,7 +160,7 @@ def _next_stage(stages: int) -> list[Statement]:
 
 
 def _filled(frame: Frame) -> list[Statement]:
-    """The copying warp: waits for a free stage and copies the next tile to it, for all tiles."""
+    """The producer warp: for every tile, wait for a free stage and copy the tile there."""
     tiled = tiled_of(frame)
     turns, count = turns_of(frame, tiled)
     starts = starts_of(frame, tiled, "n")
@@ -188,12 +188,12 @@ def _filled(frame: Frame) -> list[Statement]:
 
 
 def _place(axis: Axis, at: Mapping[int, Index]) -> Index:
-    """The index into an axis at a point."""
+    """The index into an array axis, from the start indices of dims."""
     return total(c * at[d] for d, c in enumerate(axis.coefficients) if c) + axis.offset
 
 
 def _tile_bytes(frame: Frame) -> int:
-    """Bytes that are copied to a stage."""
+    """Bytes copied per stage."""
     return sum(
         ROW_BYTES * math.prod(frame.tilings[d].block for d in own)
         for own in own_dims(frame.problem, frame.schedule).values()
@@ -241,7 +241,7 @@ def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Stateme
 
 
 def _freed(stage: str) -> Statement:
-    """Signals that this warp no longer reads a stage."""
+    """Signal that this warp no longer reads a stage."""
     return If(name("lane"), "==", as_index(0), (SendSignal(_EMPTY, name(stage)),))
 
 

@@ -33,7 +33,7 @@ _GROUP = 8  # rows, or columns, of which a work-item has one, or two
 
 
 def validate_results(problem: Problem, schedule: Schedule) -> None:
-    """Checks that results can leave through local memory; LoweringError says why not."""
+    """Check that results can leave through local memory; raise LoweringError otherwise."""
     if not schedule.results or schedule.march:
         return
     if not schedule.bulk or len(problem.writes) != 1:
@@ -61,7 +61,7 @@ def validate_results(problem: Problem, schedule: Schedule) -> None:
 
 
 def panels_of_results(frame: Frame) -> list[Statement]:
-    """Declares the panels in local memory through which results leave."""
+    """Declare the panels in local memory through which results leave."""
     memory = _memory(frame)
     warps = frame.items // WARP
     elements = _ROWS * _ROW // memory.itemsize
@@ -86,7 +86,7 @@ def map_of_results(frame: Frame) -> TensorMap:
 
 
 def bulk_results(frame: Frame, tile: Tile) -> list[Statement]:
-    """Finishes the points of a block, and stores them panel by panel."""
+    """Finish the points of a block, and store them panel by panel."""
     column, memory = frame.schedule.tensor[1], _memory(frame)
     columns = _ROW // memory.itemsize
     elements, buffers = _ROWS * columns, _buffers(frame)
@@ -111,7 +111,7 @@ def bulk_results(frame: Frame, tile: Tile) -> list[Statement]:
 
 
 def all_stored() -> Statement:
-    """Waits until all TMA stores are complete."""
+    """Wait until all TMA stores are complete."""
     return _by_one(AwaitStores(0))
 
 
@@ -130,18 +130,18 @@ def _dims(frame: Frame) -> list[int]:
 
 
 def _panels(frame: Frame) -> int:
-    """Panels of a block's columns."""
+    """The number of panels of a block's columns."""
     column = frame.schedule.tensor[1]
     return frame.tilings[column].block * _memory(frame).itemsize // _ROW
 
 
 def _buffers(frame: Frame) -> int:
-    """How many panels a warp uses in turns: two, or one where a block has an odd number."""
+    """The number of panels that a warp alternates: two, or one where a block's number is odd."""
     return 1 if _panels(frame) % 2 else 2
 
 
 def _places(frame: Frame) -> list[Statement]:
-    """Declares where a work-item's pairs lie in a panel's row, whose pieces are swizzled."""
+    """Declare the positions of a work-item's pairs in the swizzled row of a panel."""
     memory, column = _memory(frame), frame.schedule.tensor[1]
     line, place = _line(frame), name(frame.tilings[column].var("l"))
     apart = _GROUP * memory.itemsize // 16  # pieces of a group of columns
@@ -157,7 +157,7 @@ def _places(frame: Frame) -> list[Statement]:
 
 
 def _panel(frame: Frame, tile: Tile, number: int, first: Index) -> list[Statement]:
-    """Finishes a work-item's points of a panel, and puts them there in pairs."""
+    """Finish a work-item's points of a panel, and store them there in pairs."""
     memory, column = _memory(frame), frame.schedule.tensor[1]
     columns = _ROW // memory.itemsize
     dims, register = frame.unrolled_kept, frame.tilings[column]
@@ -176,13 +176,13 @@ def _panel(frame: Frame, tile: Tile, number: int, first: Index) -> list[Statemen
 
 
 def _rows_of_warp(problem: Problem, schedule: Schedule) -> dict[int, int]:
-    """How many rows a warp has along each of their dims, which are neighbours."""
+    """The number of adjacent rows of a warp along each row dim."""
     rows = rows_of(problem, schedule)
     return {d: schedule.warp[d] * schedule.registers[d] for d in rows}
 
 
 def _line(frame: Frame) -> Index:
-    """The number of a work-item's first row among those of its warp."""
+    """The number of a work-item's first row within its warp."""
     line, inner = as_index(0), 1
     for d in reversed(rows_of(frame.problem, frame.schedule)):
         if (lanes := frame.schedule.warp[d]) > 1:
@@ -192,7 +192,7 @@ def _line(frame: Frame) -> Index:
 
 
 def _positions(frame: Frame) -> list[dict[int, int]]:
-    """Where a work-item's rows lie, counted from the first one, in their order."""
+    """Positions of a work-item's rows by dim, relative to its first one."""
     rows = rows_of(frame.problem, frame.schedule)
     along = [frame.tilings[d].positions(frame.tilings[d].register) for d in rows]
     return [dict(zip(rows, places, strict=True)) for places in itertools.product(*along)]

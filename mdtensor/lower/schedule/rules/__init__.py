@@ -1,1 +1,1 @@
-"""The constraints that every schedule keeps, a file for what each is about."""
+"""The validity rules of schedules, one file per topic."""

@@ -1,4 +1,4 @@
-"""Which schedules go with ranges that arrays tell."""
+"""Rules of schedules for data-dependent ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 
 def validate_bounds(problem: Problem, schedule: Schedule) -> None:
-    """The points of a register tile share one range, and loops go through it where data lie."""
+    """Check that points of a register tile share one data-dependent range, untiled and unstaged."""
     bounds = problem.bounds
     if bounds is None:
         return

@@ -1,4 +1,4 @@
-"""Rules of resident schedules: what work-items keep in registers while tiles or blocks go by."""
+"""Rules of resident schedules, which keep accumulators or shared elements in registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, Schedule
 
 
 def validate_resident(problem: Problem, schedule: Schedule) -> None:
-    """Accumulators, or what points share, stay in registers of work-items that copy together."""
+    """Check the parameters of a resident schedule: chunks, warps, leads, streaming."""
     if not schedule.resident:
         return
     if not asm_of(schedule.asm).cooperative:
@@ -40,7 +40,7 @@ def validate_resident(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_cluster(problem: Problem, schedule: Schedule) -> None:
-    """Groups that share a reduction are few, and have one block of the kept dims each."""
+    """Check a cluster: few groups share a reduction, with one block of the kept dims each."""
     if problem.is_general or schedule.bulk or schedule.last_group or problem.scanned >= 0:
         raise LoweringError(
             "clusters need fixed extents, no scan, no bulk copies and no last group"
@@ -52,7 +52,7 @@ def _validate_cluster(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_march(problem: Problem, schedule: Schedule) -> None:
-    """Schedules that stream walk through whole blocks, along a dim without reduction."""
+    """Check a schedule that streams: through whole blocks, along a dim without reduction."""
     if problem.is_general or problem.contracted:
         raise LoweringError("groups march along fixed extents, without a reduction")
     walked = [d for d in schedule.group_order if _blocks_of_part(problem, schedule, d) > 1]
@@ -70,7 +70,7 @@ def _validate_march(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_ahead(schedule: Schedule, d: int) -> None:
-    """Prefetched planes come one at a time, of all streams."""
+    """Check prefetched planes: one at a time, of all streams."""
     if schedule.stages < 2 or schedule.registers[d] > 1:
         raise LoweringError("groups march through staged planes one by one, in stages")
     if not all(schedule.staged):
@@ -82,7 +82,7 @@ def _validate_ahead(schedule: Schedule, d: int) -> None:
 
 
 def _blocks_of_part(problem: Problem, schedule: Schedule, d: int) -> int:
-    """Blocks of a dim that a group walks through."""
+    """The number of blocks along a dim in a group's part."""
     lead = schedule.lead[d] if schedule.lead else 0
     blocks = -(-(problem.extent(d) + lead) // schedule.block(d))
     return -(-blocks // max(1, schedule.parts[d]))

@@ -1,4 +1,4 @@
-"""Rules of how rows of results are written: peeled, transposed, streamed past the caches."""
+"""Rules of storing rows of results: peeled, transposed, streaming."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdtensor.translate.trees import dims_in, params_in
 
 
 def validate_peel(problem: Problem, schedule: Schedule) -> None:
-    """One run of results is aligned at a time: that of the first row of a register tile."""
+    """Check loop peeling, which aligns the first row of a register tile."""
     if not schedule.peel:
         return
     lane, width = schedule.lane, schedule.width
@@ -38,7 +38,7 @@ def validate_peel(problem: Problem, schedule: Schedule) -> None:
 
 
 def unlike_rows(problem: Problem, schedule: Schedule) -> int:
-    """At most how many rows of a register tile are aligned differently from the first one."""
+    """The most rows of a register tile that may be aligned differently from the first."""
     lane, width, registers = schedule.lane, schedule.width, schedule.registers
     strides = problem.writes[0].strides
     if all(d == lane or registers[d] == 1 or is_multiple(strides[d], width) for d in problem.kept):
@@ -47,7 +47,7 @@ def unlike_rows(problem: Problem, schedule: Schedule) -> int:
 
 
 def validate_transposed(problem: Problem, schedule: Schedule) -> None:
-    """Rows of a register tile are neighbours that lie far apart along the lanes."""
+    """Check in-register transposes: rows are adjacent in memory, lanes are not."""
     if not schedule.transposed:
         return
     lane = schedule.lane
@@ -58,7 +58,7 @@ def validate_transposed(problem: Problem, schedule: Schedule) -> None:
 
 
 def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
-    """Kept dims along which results are contiguous, where they are not along the lanes.
+    """Kept dims along which results are contiguous, while they are strided along the lanes.
 
     None where a result is the same in all lanes, of which there is nothing to transpose: shuffles
     of elements that were loaded one by one crash LLVM 22 where it compiles in haste.
@@ -74,7 +74,7 @@ def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
 
 
 def _vary_along(problem: Problem, dim: int) -> list[bool]:
-    """Which elements of a written tuple depend on a dim, as far as reads and indices tell."""
+    """Whether each element of a written tuple may depend on a dim."""
     label = problem.labels[dim]
 
     def of(function: ScalarFunction, given: Sequence[bool]) -> list[bool]:
@@ -93,9 +93,9 @@ def _vary_along(problem: Problem, dim: int) -> list[bool]:
 
 
 def validate_streaming(problem: Problem, schedule: Schedule) -> None:
-    """Streaming stores are whole vectors, each at an address that is a multiple of its size.
+    """Check streaming stores: whole vectors, each at an aligned address.
 
-    With resident accumulators, those stores bypass the caches that are wide.
+    With resident accumulators, only the wide stores bypass the caches.
     """
     if not schedule.streaming:
         return

@@ -1,4 +1,4 @@
-"""Rules of prefix sums: how work-items and groups share a scanned dim."""
+"""Rules of prefix sums: the sharing of a scanned dim among work-items and groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 
 def validate_scan(problem: Problem, schedule: Schedule) -> None:
-    """Along a scanned dim, work-items walk alone, or exchange totals if they are resident."""
+    """Check a scan: one work-item along the scanned dim, or resident ones that exchange totals."""
     if problem.scanned < 0:
         return
     d = problem.scanned
@@ -25,7 +25,7 @@ def validate_scan(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_in_turn(problem: Problem, schedule: Schedule) -> None:
-    """A group waits for the one before it, which must have begun: their number must be known."""
+    """Check a chained scan: its groups are of one work-item, and their number is known."""
     if not schedule.in_turn:
         return
     if problem.scanned < 0 or problem.is_general or not schedule.splits(problem):
@@ -35,7 +35,7 @@ def validate_in_turn(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_scan_together(problem: Problem, schedule: Schedule) -> None:
-    """Groups that share a scanned dim tell each other totals of one block and one point."""
+    """Check a cooperative scan: groups that share it have one block and one kept point each."""
     d = problem.scanned
     if any(schedule.lead) or schedule.warp or schedule.swath > 1 or schedule.last_group:
         raise LoweringError("a scan has no lead, no warps of its own shape and no swaths")

@@ -1,4 +1,4 @@
-"""Rules of schedules that index a dim which the scalar function selects."""
+"""Rules of schedules that scatter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 
 
 def validate_scatter(problem: Problem, schedule: Schedule) -> None:
-    """What goes to a computed place goes there element by element."""
+    """Check a scatter: element by element, without lanes, tiles or staging."""
     if not schedule.scatter:
         return
     selection = selected(problem)
@@ -26,7 +26,7 @@ def validate_scatter(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_scatter_together(problem: Problem, schedule: Schedule, dim: int) -> None:
-    """Work-items share a copy in local memory where the operator has atomic operations."""
+    """Check a cooperative scatter: work-items share a local copy by atomic operations."""
     if problem.is_general or schedule.last_group or schedule.warp or any(schedule.lead):
         raise LoweringError("what is scattered in local memory has fixed extents, no warps or lead")
     others = [d for d in problem.kept if d != dim]

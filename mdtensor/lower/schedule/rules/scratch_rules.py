@@ -1,4 +1,4 @@
-"""Rule of scratch memory: a schedule takes no more than operands and results justify.
+"""The rule of scratch memory: a limit relative to operands and results.
 
 A staged tile of an array with many short dims is rounded up along each of them, and every group has
 tiles of its own; groups that share a reduction leave results each. Nothing else bounds either.
@@ -28,7 +28,7 @@ from mdtensor.lower.schedule.tiling import division, whole_blocks
 
 
 def validate_scratch(problem: Problem, schedule: Schedule) -> None:
-    """Scratch memory is bounded; that of general kernels when extents are known."""
+    """Check the limit of scratch memory; general kernels are checked at launch."""
     if problem.is_general or fits_scratch(problem, schedule):
         return
     raise LoweringError(
@@ -42,9 +42,9 @@ _latest: tuple[Problem, Schedule] | None = None
 
 
 def fits_scratch(problem: Problem, schedule: Schedule, *, general: bool = False) -> bool:
-    """Whether a schedule takes no more scratch memory than a problem with fixed extents may.
+    """Whether a schedule's scratch memory is within the problem's limit; extents are fixed.
 
-    The pair that did last is kept: what a space draws is validated next.
+    The last pair that fits is memoised: a space validates what it draws.
     """
     global _latest
     latest = _latest
@@ -58,10 +58,7 @@ def fits_scratch(problem: Problem, schedule: Schedule, *, general: bool = False)
 
 
 def within_scratch(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule without what takes more scratch memory than the problem may have.
-
-    Nothing is staged there then; nor is a reduction shared, where that is still too much.
-    """
+    """The schedule without staging, then without split reductions, until scratch memory fits."""
     if fits_scratch(problem, schedule):
         return schedule
     staged = tuple("" if region == "scratch" else region for region in schedule.staged)
@@ -78,10 +75,10 @@ def within_scratch(problem: Problem, schedule: Schedule) -> Schedule:
 
 
 def scratch_bytes(problem: Problem, schedule: Schedule, *, general: bool = False) -> int:
-    """Bytes of scratch memory that a schedule takes: what its lowered kernels ask for.
+    """Bytes of scratch memory that a schedule's lowered kernels request.
 
-    At most that where a `general` kernel has this schedule: its tiles are whole, however short the
-    dims are, and begin at lines that are known at launches only.
+    An upper bound where a `general` kernel has this schedule: its tiles are whole, however short
+    the dims are, and begin at lines that are known at launches only.
     """
     stages = "scratch" in schedule.staged
     shares = schedule.scatter or any(schedule.parts[d] > 1 for d in problem.contracted)
@@ -122,7 +119,7 @@ def _extents(problem: Problem) -> tuple[int, ...]:
 
 
 def _shared_bytes(problem: Problem, schedule: Schedule, parts: Sequence[int]) -> int:
-    """Bytes of the results that groups leave of a reduction that they share."""
+    """Bytes of the partial results of a split reduction or scatter."""
     groups = math.prod([parts[d] for d in problem.contracted])
     results = math.prod([problem.extent(d) for d in problem.kept])
     cells = groups * results * CELL * len(problem.scalar.result_dtypes)
@@ -135,5 +132,5 @@ def _shared_bytes(problem: Problem, schedule: Schedule, parts: Sequence[int]) ->
 
 @lru_cache(1024)
 def _bytes_of_point(problem: Problem, stream: int) -> int:
-    """Bytes that a staged tile has for a point: an element for each place that is read there."""
+    """Bytes per point of a staged tile: an element for each offset read."""
     return staged_dtype(problem, stream).itemsize * len(problem.places(stream))

@@ -1,4 +1,4 @@
-"""Whether a schedule fits a problem.
+"""Validity of schedules: the rules that every kernel needs.
 
 These are the constraints of the formalism (002, appendix .5.1) that depend on no device.
 """
@@ -26,7 +26,7 @@ from mdtensor.lower.schedule.schedule import MOST_POINTS, MOST_VECTORS, Schedule
 
 
 def validate(problem: Problem, schedule: Schedule) -> None:
-    """Checks what every kernel needs; LoweringError names the rule that is broken."""
+    """Check a schedule by all rules; LoweringError names the broken one."""
     problem = schedule.computed(problem)
     for rule in RULES:
         rule(problem, schedule)
@@ -42,7 +42,7 @@ def is_valid(problem: Problem, schedule: Schedule) -> bool:
 
 
 def validate_form(problem: Problem, schedule: Schedule) -> None:
-    """Every field has its entries, and these are what they may be."""
+    """Check that every field has the right number of entries and valid values."""
     asm_of(schedule.asm)
     count = len(problem.extents)
     for field in ("parts", "tiles", "threads", "registers"):
@@ -68,7 +68,7 @@ def validate_form(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_declared(problem: Problem, schedule: Schedule) -> None:
-    """Parameters have values in their ranges, on devices and in schedules that have them."""
+    """Check declared parameters: values in range, and supported by device and schedule."""
     counts = {"dims": len(problem.extents), "streams": len(problem.streams)}
     for name, declared, value in changed(schedule):
         if fault := declared.fault(name, value, counts):
@@ -80,7 +80,7 @@ def validate_declared(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_lanes(problem: Problem, schedule: Schedule) -> None:
-    """Lanes run along a dim of a device with vectors, in whole ones."""
+    """Check lanes: along a dim of a device with vectors, in whole vectors."""
     lane = schedule.lane
     if not -1 <= lane < len(problem.extents):
         raise LoweringError(f"schedule.lane is {lane}, which is no dim")
@@ -97,7 +97,7 @@ def validate_lanes(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_staging(problem: Problem, schedule: Schedule) -> None:
-    """Tiles are staged where the device has memory for them, and of streams that have tiles."""
+    """Check staging: in regions of the device, of streams that can be staged."""
     regions = asm_of(schedule.asm).regions
     for stream, region in enumerate(schedule.staged):
         if region and region not in regions:
@@ -112,7 +112,7 @@ def validate_staging(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_work_items(problem: Problem, schedule: Schedule) -> None:
-    """Groups have several work-items where the device lets these work together."""
+    """Check that groups have several work-items only on cooperative devices."""
     threaded = {d for d in problem.dims if schedule.threads[d] > 1}
     if threaded and not asm_of(schedule.asm).cooperative:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
@@ -123,7 +123,7 @@ def validate_work_items(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_order(problem: Problem, schedule: Schedule) -> None:
-    """Operators that do not commute take elements in the order of the reduced dims."""
+    """Check that operators that keep order combine elements in the order of the dims."""
     dims = problem.contracted
     if problem.scanned >= 0 or not dims or not problem.keeps_order:
         return
@@ -144,7 +144,7 @@ def validate_order(problem: Problem, schedule: Schedule) -> None:
 
 
 def validate_accumulation(problem: Problem, schedule: Schedule) -> None:
-    """Tiles of a reduced dim accumulate in the output, which must then have the results' type."""
+    """Check that tiled reductions accumulate in outputs of the results' types."""
     if schedule.resident:
         return
     tiled = any(schedule.tiles[d] for d in problem.contracted)
