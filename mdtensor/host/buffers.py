@@ -1,4 +1,4 @@
-"""Buffers: arrays whose newest elements may lie on any device, and parts of them."""
+"""Buffers: arrays with copies on host and devices that are kept coherent."""
 
 from __future__ import annotations
 

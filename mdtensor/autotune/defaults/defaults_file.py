@@ -49,7 +49,7 @@ class DeviceClass:
         return (self.kind, self.vector_bytes) == (target.kind, target.vector_bytes)
 
     def distance(self, target: Target) -> tuple[bool, bool, float]:
-        """How far a device is from this class: its name, its dialect, and its number of cores."""
+        """A device's distance, as a sort key: other name, other dialect, ratio of core counts."""
         cores = abs(math.log2(max(1, self.cores) / max(1, target.cores)))
         return self.name != target.name, self.dialect != target.dialect, cores
 

@@ -1,4 +1,4 @@
-"""Programs that run one after the other, launched on a stream by the addresses of all arrays."""
+"""Sequences of programs, launched on a stream by their arrays' addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIGNMENT = 256  # of what lies in a call's memory, in bytes
 def in_sequence(
     launchers: Sequence[tuple[Any, Callable[[Sequence[int]], Places]]], temporaries: Sequence[int]
 ) -> Callable[..., None]:
-    """A function of arrays that runs launchers of `CudaProgram`, each on those that it chooses.
+    """A function of arrays that runs several `CudaProgram` launchers on subsets of them.
 
     It chooses from their addresses and, behind these, those of temporaries of so many bytes, which
     lie in scratch memory, or where a graph is captured in memory of its own. As these launchers,

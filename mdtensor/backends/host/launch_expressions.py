@@ -1,4 +1,4 @@
-"""Values of a kernel's launch expressions."""
+"""Evaluation of a kernel's launch expressions."""
 
 from __future__ import annotations
 

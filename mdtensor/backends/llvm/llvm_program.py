@@ -1,4 +1,4 @@
-"""Launches of kernels that LLVM compiled on NumPy arrays, whose memory they take as it is."""
+"""Launches of LLVM kernels on NumPy arrays, in place."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _COUNTER_BYTES = 8
 
 
 class LLVMLaunchingDevice(Protocol):
-    """A device as its programs see it."""
+    """The device as its programs see it."""
 
     launches: NativeLaunch
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
-        """A compiled program."""
+        """Compile a program."""
         ...
 
 
 class LLVMProgram:
-    """A compiled program with its sizes."""
+    """A compiled program bound to sizes."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class LLVMProgram:
         self.counter_count = max(evaluated(entry.counters, values) for entry in source.entries)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> LLVMProgram:
-        """The same program for other sizes or another number of threads."""
+        """Rebind the program to other sizes, or to the calling thread (`inline`)."""
         inline = self.inline if inline is None else inline
         return LLVMProgram(self.device, self.addresses, self.library, self.source, sizes, inline)
 
     @cached_property
     def _launch(self) -> Launcher:
-        """The built-in function that launches the program, from any thread."""
+        """The built-in function that launches the program from any thread."""
         return self.device.launches.launcher(
             list(zip(self.addresses, self.groups, strict=True)),
             len(self.source.arrays),
@@ -69,18 +69,18 @@ class LLVMProgram:
         )
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Runs the program on inputs and outputs, and returns when the outputs are written."""
+        """Run the program on inputs and outputs, and wait."""
         if self.source.unaligned is not None and any(_address(a) % ALIGNMENT for a in arrays):
             self.device.compile(self.source.unaligned, self.sizes.tolist())(*arrays)
         else:
             self._launch(*arrays)
 
     def launcher(self) -> Launcher:
-        """A function that does what a call does: the built-in one, where any arrays may come."""
+        """A function equivalent to a call: the built-in one if no alignment is assumed."""
         return self._launch if self.source.unaligned is None else self
 
     def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:
-        """A launcher, which returns when the outputs are written."""
+        """The launcher, which returns when the outputs are written."""
         return self.launcher(), None
 
 
