@@ -1,4 +1,4 @@
-"""The formal object at the centre: `md_hom(f, (⊗1, …, ⊗D))` with its views.
+"""The formal object `md_hom(f, (⊗1, …, ⊗D))` with its views.
 
 Definitions: 002, section 4.2.2, Definition 4 (`md_hom`), section 4.2.3 (views), Figure 12.
 """
@@ -20,7 +20,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dim of the index space: its name, its extent, and the operator that combines along it."""
+    """A dim of the index space: name, extent and combine operator."""
 
     name: str
     extent: int
@@ -85,12 +85,12 @@ class MDHom:
 
     @property
     def kept(self) -> tuple[Dim, ...]:
-        """The dims that remain in the result: concatenated ones and prefix sums."""
+        """The dims that remain in the result: concatenation and prefix sums."""
         return tuple(dim for dim in self.dims if _stays(dim))
 
     @property
     def reduced(self) -> tuple[Dim, ...]:
-        """The dims that are combined point-wise and vanish."""
+        """The dims that point-wise combination reduces."""
         return tuple(dim for dim in self.dims if not _stays(dim))
 
     @property
@@ -101,13 +101,13 @@ class MDHom:
 
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:
-        """Types of the elements that go to the output view."""
+        """Element types of the results, after the epilogue."""
         last = self.scalar if self.epilogue is None else self.epilogue.function
         return last.result_dtypes
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """The distinct operators of the dims, in the order of the dims."""
+        """The distinct operators, in the order of the dims."""
         found: list[Operator] = []
         for dim in self.dims:
             if not isinstance(dim.combine, Concat) and dim.combine.op not in found:
@@ -120,7 +120,7 @@ class MDHom:
         return math.prod(dim.extent for dim in self.dims)
 
     def canonical(self) -> MDHom:
-        """The same computation with dims numbered by first use and buffers by position.
+        """The canonical form: dims numbered by first use, buffers by position.
 
         `ij,jk->ik` and `ab,bc->ac` have one canonical form, so they meet in one cache row.
         """
@@ -143,7 +143,7 @@ class MDHom:
         )
 
     def describe(self) -> str:
-        """The whole definition in the words of the theory, on three lines."""
+        """The whole definition in the notation of the theory, on three lines."""
 
         def view(buffers: tuple[BufferSpec, ...], accesses: tuple[BufferAccess, ...]) -> str:
             dims = ", ".join(dim.name for dim in self.dims)
@@ -268,7 +268,7 @@ def _check_kept(md_hom: MDHom, what: str, access: BufferAccess) -> None:
 def _check_access(
     md_hom: MDHom, buffers: tuple[BufferSpec, ...], access: BufferAccess, position: int
 ) -> None:
-    """Checks one access; computed indices take elements of accesses before `position`."""
+    """Checks one access; computed indices may use elements of accesses before `position`."""
     extents = md_hom.extents
     buffer = buffers[access.buffer]
     shape = buffer.spec.shape

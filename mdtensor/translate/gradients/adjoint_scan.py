@@ -164,7 +164,7 @@ def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
 
 
 def _cotangents_of_all(builder: ProgramBuilder, scan: _Scan) -> list[int]:
-    """Slots with r (see above), one per real position."""
+    """Slots with the module's r, the cotangents of all results, one per real position."""
     count = len(scan.real)
     behind = tuple(scan.moved(read, 1) for read in scan.elements)
     reads = [*scan.results, *behind]

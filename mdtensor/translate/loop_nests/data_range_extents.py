@@ -222,7 +222,7 @@ class _Reach:
         return min(ends, default=UNKNOWN)
 
     def _end(self, index: AffineIndex, extent: int) -> int:
-        """Those in which an index can be inside of an axis, also counted from its end."""
+        """The iterations in which an index is within its axis; it may count from the end."""
         coefficients = dict(index.coefficients)
         own = coefficients.pop(self.dim, 0)
         if own > 0 and all(c > 0 for c in coefficients.values()):
