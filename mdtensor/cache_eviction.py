@@ -1,6 +1,6 @@
 """Eviction from the disk cache: least recently used files go once all exceed a limit.
 
-A look takes a fraction of a millisecond for a hundred files, and happens where something was
+A scan takes a fraction of a millisecond for a hundred files, and happens where something was
 compiled and kept, which takes longer: at a process's first time, and again when much was added.
 """
 
@@ -59,7 +59,7 @@ class _File:
 def limit() -> int:
     """The cache's limit in bytes, which files exceed only for a moment.
 
-    They are `MDTENSOR_CACHE_LIMIT`, a number with K, M, G or T behind it, or 1 GiB.
+    It is `MDTENSOR_CACHE_LIMIT`, a number with K, M, G or T behind it, or 1 GiB.
     """
     said = os.environ.get(VARIABLE, "").strip()
     if not said:

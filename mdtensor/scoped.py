@@ -24,7 +24,7 @@ def scoped(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function in a copy of the context with these context variables set.
+    """Calls a function in a copy of the context, with the context variables of `settings` set.
 
     What the function sets of other variables is gone afterwards, too. Nothing but the context holds
     the values then, where the caller has no variable for `settings`: a shell keeps the traceback of

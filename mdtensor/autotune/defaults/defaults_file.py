@@ -185,7 +185,7 @@ def shipped(folder: Path = FOLDER) -> tuple[Defaults, ...]:
 def default_winners(target: Target, files: Sequence[Defaults] | None = None) -> list[WinnerRow]:
     """The default winners for a device, from the nearest class of devices.
 
-    Those of another code generator are none.
+    Files of another version of the code generator are ignored.
     """
     files = shipped() if files is None else files
     fitting = [f for f in files if f.generator == CODE_GENERATION and f.device.serves(target)]

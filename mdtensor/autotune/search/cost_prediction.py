@@ -87,7 +87,7 @@ def product(one: Numbers, other: Numbers) -> Numbers:
 def whitening(matrix: Numbers) -> Numbers:
     """The inverse Cholesky factor W of a positive definite matrix M: WᵀW is the inverse of M.
 
-    Row by row, for the same reason: what is learned from are some hundred rows.
+    Computed row by row, so that BLAS stays on one thread: there are some hundred rows.
     """
     count = len(matrix)
     found = np.zeros((count, count))

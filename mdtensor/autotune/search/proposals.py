@@ -45,7 +45,7 @@ class Screen:
     def ask(self) -> tuple[list[Proposal], bool]:
         """The best new proposal, if any, and whether the technique proposed anything at all.
 
-        What it proposes again costs what it cost.
+        A proposal with a known cost is answered with that cost.
         """
         drawn: list[tuple[float, str, int]] = []
         asked = False

@@ -1,7 +1,7 @@
 """Comparison of arrays on a GPU, by one kernel that NVRTC compiles quickly.
 
-CuPy compiles a kernel for each operation of such an expression and each type of elements, which
-takes it five seconds: as long as a short search may last.
+CuPy compiles a kernel for each operation of a comparison and each type of elements, which takes it
+five seconds: as long as a short search may last.
 """
 
 from __future__ import annotations

@@ -100,8 +100,7 @@ class Functions:
     ) -> RecordedGraph | None:
         """Record launches as a graph; None where capture fails.
 
-        It takes the host little more than half as long as that of a kernel. None where the driver
-        records nothing.
+        A graph's launch takes the host little more than half as long as a kernel's.
         """
         graphs = self.graphs()
         try:
@@ -122,7 +121,7 @@ class Functions:
     def zeros(self, nbytes: int, stream: int) -> Any:
         """Memory zeroed before later work on the current stream, `stream`.
 
-        A captured one would fill it whenever its graph runs, so that another one does before.
+        A captured stream would zero it whenever its graph runs, so another stream does it before.
         """
         if not self.is_in_capture(stream):
             return self._filled(nbytes)

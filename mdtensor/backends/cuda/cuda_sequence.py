@@ -19,8 +19,8 @@ def in_sequence(
 ) -> Callable[..., None]:
     """A function of arrays that runs several `CudaProgram` launchers on subsets of them.
 
-    It chooses from their addresses and, behind these, those of temporaries of so many bytes, which
-    lie in scratch memory, or where a graph is captured in memory of its own. As these launchers,
+    Each comes with a choice from all addresses: of the arrays, then of temporaries of these bytes,
+    which lie in scratch memory, or in memory of a captured graph's own. As these launchers,
     the function has an `at`, of a stream and addresses.
     """
     steps = [(launcher.at, choose) for launcher, choose in launchers]

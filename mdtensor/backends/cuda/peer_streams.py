@@ -150,7 +150,7 @@ class PeerStreams:
 class PeerGraph:
     """A graph across devices, with the memory that it uses.
 
-    One runs after the other, on whatever streams they are: kernels that were recorded on one stream
+    Graphs run one after the other, on whatever streams: kernels that were recorded on one stream
     share what memory they need besides arrays, and what a dropped graph had is handed to others.
     """
 

@@ -27,7 +27,7 @@ def aligned_allocator(
 ) -> Callable[[], np.ndarray]:
     """A fast allocator of one array layout, as `aligned_empty` makes them.
 
-    Large ones lie in memory of the pool, unless NumPy's array interface cannot say their type.
+    Large arrays lie in memory of the pool, unless NumPy's array interface cannot say their type.
     """
     extents, dt = tuple(shape), np.dtype(dtype)
     nbytes = math.prod(extents) * dt.itemsize

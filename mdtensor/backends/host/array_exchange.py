@@ -33,7 +33,7 @@ class _DLTensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class ArrayLayout:
-    """An array's shape and strides (in elements), and DLPack's words for device and type.
+    """An array's shape and strides (in elements), its `device`, and its `kind`: axes and type.
 
     Both are words of DLPack's: type and number of a device, number of axes and type of elements.
     """

@@ -160,8 +160,8 @@ class MemoryPool:
     def _alone(self, change: Callable[..., Changed], *given: Any) -> Changed | None:
         """Run a change of the tables under the lock; None if this thread is inside one.
 
-        None where this thread is within one already: the handler of a signal or a garbage
-        collection may come at any time, and goes without the pool.
+        The handler of a signal or a garbage collection may come at any time, and goes without the
+        pool.
         """
         with self.lock:
             if self._is_changing:

@@ -56,7 +56,7 @@ class ObjectCompiler:
     def _pipeline(self, by: Recipe) -> tuple[Any, Callable[[Any], None]]:
         """The target machine and the pass pipeline of a recipe; memoised.
 
-        They are those that kernels need: schedules have unrolled their loops and made their
+        Its passes are those that kernels need: schedules have unrolled their loops and made their
         vectors. A pipeline as compilers of C have it takes much longer, and makes nothing faster;
         nor did the rotation of loops, or the numbering of values.
         """

@@ -15,7 +15,7 @@ _NS = 1e-9
 
 
 class OpenCLQueue:
-    """An out-of-order queue of one device.
+    """A command queue of one device, out of order where the device supports that.
 
     Not for several threads at once. Sizes of launches are work-items, in all and in a group.
     """

@@ -1,4 +1,4 @@
-"""The transpose of a view: sums are accumulated at the indices that it reads.
+"""The transpose of a view: a term's sums are accumulated at the indices that the view reads.
 
 An index of distinct dims is written as it is read. A window, such as 2h+r, is read backwards: its
 longest dim is solved for, and what depends on that dim is read from a copy with zeros around and

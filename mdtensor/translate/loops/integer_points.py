@@ -1,7 +1,7 @@
 """Integer feasibility of linear systems, by Fourier-Motzkin elimination.
 
-Fourier's and Motzkin's elimination, with coefficients divided by their common divisor and
-constants rounded down. "No" is a proof; "maybe" is not: the rational shadow may hold no integers.
+Coefficients are divided by their common divisor and constants rounded down. "No" is a proof;
+"maybe" is not: the rational shadow may hold no integers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Symbolic records in traced functions: elements with fields, sub-arrays and strings.
 
-What stands for them asks for the columns (`columns.py`) that an operation needs.
+They ask for the columns (`columns.py`) that an operation needs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def has_parts(dtype: np.dtype) -> bool:
 
 
 def symbol_of(dtype: np.dtype, operand: RecordOperand, what: str = "", path: Path = ()) -> Any:
-    """The symbolic element of a type, or a part of it; `what` names it in errors.
+    """The symbolic element of a type in a traced function, or a part of it.
 
     `what` is its name in errors.
 

@@ -20,7 +20,7 @@ Said = Any
 def combinations_of_dims(
     said: Said, text: str, space: IndexSpace, *, scans: bool = False
 ) -> dict[str, Combination]:
-    """The combination of every dim, in the order of an `md_hom` (last dim first).
+    """The combination of every dim, in the order of an `md_hom`: the last is applied first.
 
     `said` is an operator for all dims that the output lacks, or for the one that is scanned, or a
     mapping from dims to operators or Combinations, which are applied in its order. With `scans`,

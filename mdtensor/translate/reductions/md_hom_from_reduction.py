@@ -237,7 +237,7 @@ def _in_c_order(
 ) -> Callable[[Expr], Expr]:
     """A function from positions as in `_place` to flat positions in C order.
 
-    It is the first place where none was better than the operator's identity.
+    The position is 0 where no element was better than the operator's identity.
     """
     counted = _places(combinations)
     wanted = [name for name in space.extents if name in counted]

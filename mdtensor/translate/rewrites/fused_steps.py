@@ -16,8 +16,8 @@ def fused_runs(
 ) -> dict[int, FusedStep]:
     """The longest runs of steps that `may_be_one` accepts, by their first step's number.
 
-    That is asked of steps in a row, and of the slots that no other step sees; by default it is so
-    where they share rows.
+    It gets consecutive steps, and the slots that no other step uses; by default it accepts steps
+    that share rows.
     """
     found: dict[int, FusedStep] = {}
     begin = 0

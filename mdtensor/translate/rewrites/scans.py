@@ -14,7 +14,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
 def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
-    """Reverse scans along some dims: x[i] ⊗ x[i+1] ⊗ … .
+    """Reverse scans along some dims, so that they begin at the last element.
 
     Every index n of such a dim becomes extent - 1 - n, on both sides; operators take their
     operands in the order that these have in the array: x[i] ⊗ x[i+1] ⊗ … .

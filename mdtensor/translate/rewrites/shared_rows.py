@@ -101,7 +101,7 @@ def shared_rows(chain: Sequence[Step]) -> tuple[RowDim, ...]:
 def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[RowDim, ...]:
     """The shared rows of a chain, if all of its private slots (`own`) have them; else ().
 
-    None where it has no such slots.
+    No rows are shared without private slots.
     """
     rows = shared_rows(chain) if own else ()
     return rows if rows and {*own} <= dict(rows[0].axes).keys() else ()

@@ -1,7 +1,7 @@
 """Common subexpression elimination across a chain of `md_hom`s.
 
-Such a term becomes an `md_hom` of its own, which concatenates along all dims, and whose results the
-others read. A softmax needs its powers twice: for their sum, and for the quotients.
+A term that several take becomes an `md_hom` of its own, which concatenates along all dims, and
+whose results the others read. A softmax needs its powers twice: for the sum and the quotients.
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ def staged(program: Program) -> Program:
 
 
 def finished_apart(md_hom: MDHom) -> tuple[MDHom, MDHom, tuple[int, ...]]:
-    """Split off the epilogue of an `md_hom` of one operator.
+    """Split an `md_hom` of one operator into its reduction and the epilogue of the results.
 
-    That reads those of the inputs with these numbers, too.
+    The numbers are those of the inputs that the epilogue reads.
     """
     return _cut(
         md_hom, frozenset(dim.name for dim in md_hom.dims if not isinstance(dim.combine, Concat))

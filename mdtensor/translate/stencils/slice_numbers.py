@@ -1,4 +1,4 @@
-"""Separation of expressions of slices into skeletons and numbers, for shape-generic caching.
+"""Expressions of slices without their numbers: extents, coefficients and offsets of indices.
 
 An expression without them is a skeleton, which the expressions of the same program on arrays of
 other shapes share.
