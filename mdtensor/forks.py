@@ -104,7 +104,7 @@ def _imported_by_others() -> list[str]:
 
 
 def _is_importing() -> bool:
-    """Whether another thread is importing a module."""
+    """Whether another thread imports a module."""
     return bool(_imported_by_others())
 
 

@@ -110,7 +110,7 @@ class Device:
         arguments: Sequence[Any],
         after: Iterable[DeviceCommand],
     ) -> DeviceCommand:
-        """Enqueue a kernel compiled for this device."""
+        """Enqueues a kernel that was compiled for this device."""
         event = self.native.launch(kernel, *sizes, arguments, self._events(after))
         return self._given(event, "kernel", name, 0)
 

@@ -17,7 +17,7 @@ Size = int | Sequence[int]
 
 
 class Kernel:
-    """A user kernel in OpenCL C or CUDA C++; see `host.kernel`."""
+    """A kernel in OpenCL C or CUDA C++; see `host.kernel`."""
 
     def __init__(
         self, text: str, signature: Signature, options: tuple[str, ...], device: Device | None

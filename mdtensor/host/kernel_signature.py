@@ -64,7 +64,7 @@ class KernelParameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A kernel's language, "opencl" or "cuda", its name, and its parameters."""
+    """A kernel's language, "opencl" or "cuda", its name, and its arguments."""
 
     language: str
     name: str

@@ -131,7 +131,7 @@ class Aggregate(Arithmetic[NoReturn]):
         raise self.refused("a comparison")
 
     def applied(self, op: str, *operands: Any) -> NoReturn:
-        """Refuse arithmetic."""
+        """Refuses arithmetic."""
         raise self.refused(f"operation {op!r}")
 
     def __eq__(self, other: object) -> Any:

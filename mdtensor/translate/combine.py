@@ -209,7 +209,7 @@ def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
 
 
 def with_ascending_places(best: Operator) -> Operator:
-    """An `argmin` or `argmax` for tuples whose indices are in the order of the dims.
+    """`argmin` or `argmax` of tuples whose places are in the order of the dims.
 
     Then the left tuple keeps its place in a tie, and no places need to be compared.
     """
@@ -279,7 +279,7 @@ def operator_from_function(
 
 
 def _check_sides(function: Callable[..., Any], called: str) -> None:
-    """Raises TranslationError if a function cannot be called with two arguments."""
+    """Raises TranslationError where a function cannot be called with two elements."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # what is no function is found later, what has no signature too

@@ -85,7 +85,7 @@ class MDHom:
 
     @property
     def kept(self) -> tuple[Dim, ...]:
-        """The dims that remain in the result: concatenation and prefix sums."""
+        """The dims that remain in the result: concatenated ones and prefix sums."""
         return tuple(dim for dim in self.dims if _stays(dim))
 
     @property
@@ -107,7 +107,7 @@ class MDHom:
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """The distinct operators, in the order of the dims."""
+        """The distinct operators of the dims, in the order of the dims."""
         found: list[Operator] = []
         for dim in self.dims:
             if not isinstance(dim.combine, Concat) and dim.combine.op not in found:
@@ -268,7 +268,7 @@ def _check_kept(md_hom: MDHom, what: str, access: BufferAccess) -> None:
 def _check_access(
     md_hom: MDHom, buffers: tuple[BufferSpec, ...], access: BufferAccess, position: int
 ) -> None:
-    """Checks one access; computed indices may use elements of accesses before `position`."""
+    """Checks one access; computed indices take elements of accesses before `position`."""
     extents = md_hom.extents
     buffer = buffers[access.buffer]
     shape = buffer.spec.shape

@@ -45,7 +45,7 @@ class Alternatives(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A sequence of `md_hom`s over slots: operands first, then results, then temporaries.
+    """A sequence of `md_hom`s over numbered slots: operands first, then results, then temporaries.
 
     It is plain data: hashable, compared by value, and pickled.
 

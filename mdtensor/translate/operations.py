@@ -44,7 +44,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One scalar operation; `symbol` is its infix spelling in Python and C.
+    """One operation; `symbol` is its infix spelling, in Python as in C.
 
     `on` says what it becomes on operands of some of NumPy's kinds: a form, or the operation of
     another name. On booleans, for which it says nothing, all but comparisons widen.

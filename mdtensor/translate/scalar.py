@@ -195,7 +195,7 @@ ATTRIBUTES = frozenset(("astype", "conjugate", "dtype", "imag", "real"))
 
 
 def check_size(expressions: Sequence[Expr]) -> None:
-    """Raises TranslationError if expressions have more than `LARGEST` nodes in total."""
+    """Raises TranslationError where expressions have more than `LARGEST` nodes together."""
     size = 0
     for expr in expressions:
         size += expr.size
@@ -226,7 +226,7 @@ def unpickled(table: Packed) -> tuple[Expr, ...]:
 
 
 def pickled(expressions: Sequence[Expr]) -> Packed:
-    """Flatten expressions to a table, in which `pickle` meets each node once."""
+    """Expressions as a table, in which `pickle` meets each node once."""
     return packed(expressions, _own)
 
 

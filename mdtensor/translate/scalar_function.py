@@ -51,7 +51,7 @@ class ScalarFunction:
 
     @property
     def digest(self) -> int:
-        """The hash of the results, available also while a function is traced."""
+        """The hash of the results, also while a function is traced."""
         return hash(tuple([result.digest for result in self.results]))
 
     @property

@@ -179,5 +179,5 @@ def params_in(expr: Expr) -> tuple[int, ...]:
 
 
 def dims_in(expr: Expr) -> tuple[str, ...]:
-    """Names of the dims whose indices an expression uses, in order of first occurrence."""
+    """Names of the dims whose indices an expression takes, in order of first occurrence."""
     return tuple(dict.fromkeys(str(node.value) for node in nodes(expr) if node.op == "index"))

@@ -77,7 +77,7 @@ class ComputedIndex:
 
     @property
     def elements(self) -> tuple[int, ...]:
-        """Positions of the accesses whose elements the expression uses."""
+        """Positions of the accesses whose elements the expression takes."""
         return params_in(self.expr)
 
     def renamed(self, names: Mapping[str, str]) -> ComputedIndex:

@@ -77,11 +77,11 @@ class Tuner:
 
     @property
     def best(self) -> Measured | None:
-        """The evaluation of least cost, the first of equals; None before any valid one."""
+        """The evaluation of least cost, the first of equals; None before any was valid."""
         return self._best
 
     def ask(self) -> Configuration | None:
-        """A configuration not proposed before; None when the search is done."""
+        """A configuration that was not proposed yet; None when the search is done."""
         if self.done:
             return None
         proposer, index = next(self._proposals, ("", -1))

@@ -1,4 +1,4 @@
-"""Descent on the cost model: starting points of a search without measurements."""
+"""Descent on the cost model: starting points of a search that take no measurements."""
 
 from __future__ import annotations
 

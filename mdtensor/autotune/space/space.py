@@ -1,4 +1,4 @@
-"""The space of all valid configurations of constrained parameters, counted and indexed exactly."""
+"""The space of all valid configurations of constrained parameters: counted, indexed, explored."""
 
 from __future__ import annotations
 

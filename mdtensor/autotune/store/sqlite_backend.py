@@ -93,7 +93,7 @@ class LostFileError(OSError):
 
 
 class SqliteBackend:
-    """The rows in an SQLite file, or in memory without a path.
+    """The rows in one file, or in memory without a path.
 
     An empty file has no rows, and gets its tables with the first one: they take 13 ms, for which
     first calls would wait. Raises `FAILURES` as SQLite does; `StoreError` for a file that is not

@@ -152,7 +152,7 @@ class Worker(Closing):
             self._finalizer.detach()
 
     def close(self) -> None:
-        """Let the child exit by itself for one second, then kill it."""
+        """Let the child end by itself, for a second, then kill it."""
         with self._lock:
             if self._child is not None:
                 self._child.finish(time.monotonic() + 1.0)
@@ -318,7 +318,7 @@ class _Child:
             self._process.wait(max(deadline - time.monotonic(), 0.0))
 
     def end(self) -> None:
-        """SIGKILL the child's process group; the pipes stay open.
+        """Kill the child and its process group; the pipes stay open.
 
         Only its parent does: a fork of that one has its pipes, and no business with it.
         """
@@ -328,7 +328,7 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """SIGKILL the child's process group and close the pipes, which no other thread may use."""
+        """Kill the child and its process group, and close the pipes, which no other thread uses."""
         if self._process.stdin is None or self._process.stdin.closed:
             return
         self.end()

@@ -57,7 +57,7 @@ COMPARISON(differ_bytes, unsigned char)
 
 
 class CudaComparison:
-    """Compares arrays on one device."""
+    """Compares arrays of one device."""
 
     def __init__(self, device: CupyDevice) -> None:
         self.cupy = device.cupy

@@ -25,7 +25,7 @@ Known = dict[tuple[int, ...], Callable[[int], None]]
 
 
 class _KernelParameters(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS of the driver API since CUDA 12."""
+    """CUDA_KERNEL_NODE_PARAMS of the driver's interface since CUDA 12."""
 
     _fields_ = (
         ("function", ctypes.c_void_p),

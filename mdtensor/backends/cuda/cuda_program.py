@@ -76,7 +76,7 @@ class Functions:
         return self._place(block, stream)
 
     def memory_of_graph(self, nbytes: int) -> int:
-        """Allocate memory for one captured launch, whose graph may run beside others."""
+        """The address of memory for one captured launch, whose graph may run beside others."""
         memory = self._allocate(nbytes)
         self._of_graphs[memory.ptr] = memory
         return memory.ptr
@@ -143,13 +143,13 @@ class OnDevice(Protocol):
     functions: Functions
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
-        """Compile another program."""
+        """Compiles another program."""
         ...
 
 
 @dataclass(slots=True)
 class PackedArguments:
-    """A launch's argument values, 8 bytes each, and the array of their addresses.
+    """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
 
     Behind them come the addresses of tensor maps, where a program has some.
     """
@@ -218,7 +218,7 @@ class CudaProgram:
         return self.launcher()
 
     def __call__(self, *arrays: Array) -> None:
-        """Enqueue the kernels on the current stream."""
+        """Enqueues the kernels on the current stream."""
         self._launch(*arrays)
 
     def _begun(self, stream: int) -> tuple[PackedArguments, Graphs]:

@@ -62,7 +62,7 @@ class CudaClock:
         self._groups = device.target.cores * _GROUPS_PER_CORE
 
     def flush(self) -> None:
-        """Enqueue reads of more memory than the L2 cache holds."""
+        """Enqueues the reading of more memory than the L2 cache holds."""
         arguments = (self._memory, self._count, self._result)
         self._reading((self._groups,), (_ITEMS,), arguments)
 

@@ -37,7 +37,7 @@ def load_cupy() -> Any:
 
 
 def devices() -> list[tuple[int, str]]:
-    """Number and name of each CUDA device; empty if CuPy or a driver is missing."""
+    """Number and name of every CUDA device; empty where CuPy or a driver is missing."""
     try:
         cupy = load_cupy()
         count = cupy.cuda.runtime.getDeviceCount()
@@ -144,7 +144,7 @@ class CupyDevice:
         return Compiled(source, self.nvrtc.kept(source.text))
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> CudaProgram:
-        """Load a program that another process compiled, which need not have its text."""
+        """The program that another process compiled, which need not have its text."""
         return self._loaded(compiled.source, compiled.machine, sizes)
 
     def is_captured(self) -> bool:
@@ -166,7 +166,7 @@ class CupyDevice:
         return CudaProgram(self, kernels, source, sizes)
 
     def use(self) -> None:
-        """Make this the calling thread's current device."""
+        """Makes this the calling thread's current device."""
         self.cupy.cuda.Device(self.number).use()
 
     def is_lost(self) -> bool:

@@ -1,4 +1,4 @@
-"""A journal of programs that crashed a compiler, so that they are not compiled again."""
+"""A journal of programs that crashed a compiler, so that they are not tried again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of a kernel's launch expressions."""
+"""Values of a kernel's launch expressions."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def size_class(nbytes: int) -> int:
 
 
 class MemoryMap:
-    """An anonymous private memory map, unmapped with its last reference."""
+    """An anonymous, private memory map, which is unmapped with its last reference."""
 
     __slots__ = ("_memory", "address", "nbytes", "since")
 

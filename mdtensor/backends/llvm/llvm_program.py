@@ -18,7 +18,7 @@ _COUNTER_BYTES = 8
 
 
 class LLVMLaunchingDevice(Protocol):
-    """The device as its programs see it."""
+    """A device as its programs see it."""
 
     launches: NativeLaunch
 
@@ -57,7 +57,7 @@ class LLVMProgram:
 
     @cached_property
     def _launch(self) -> Launcher:
-        """The built-in function that launches the program from any thread."""
+        """The built-in function that launches the program, from any thread."""
         return self.device.launches.launcher(
             list(zip(self.addresses, self.groups, strict=True)),
             len(self.source.arrays),
@@ -80,7 +80,7 @@ class LLVMProgram:
         return self._launch if self.source.unaligned is None else self
 
     def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:
-        """The launcher, which returns when the outputs are written."""
+        """A launcher, which returns when the outputs are written."""
         return self.launcher(), None
 
 

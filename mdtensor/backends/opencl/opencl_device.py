@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 def devices() -> list[tuple[str, Any]]:
-    """All OpenCL devices with their names: CPUs first, Intel's runtime before others."""
+    """Every OpenCL device with its name, CPUs first, Intel's runtime before others."""
     cl = load_pyopencl()
     found: list[tuple[str, Any]] = []
     platforms: list[Any] = []

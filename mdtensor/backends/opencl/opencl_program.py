@@ -24,7 +24,7 @@ Launch = tuple[Any, tuple[int], tuple[int]]
 
 
 class OpenCLLaunchingDevice(Protocol):
-    """The device as its programs see it."""
+    """A device as its programs see it."""
 
     cl: Any
     context: Any
@@ -130,7 +130,7 @@ class OpenCLProgram:
         return self
 
     def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
-        """The program itself, which returns when the outputs are written, and no wait."""
+        """The program itself, which returns when the outputs are written."""
         return self, None
 
     def _run_through_buffers(self, arrays: Sequence[np.ndarray]) -> None:

@@ -70,7 +70,7 @@ def intel_library() -> Path | None:
 
 
 def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
-    """A directory with the system's .icd files and one that names `library`.
+    """A directory with the system's .icd files and one that names `library`, and no others.
 
     OpenCL's loader runs what these name. So the directory is this user's, is complete before it
     has its name, which is a digest of what it holds, and never changes. Where there can be none
@@ -186,7 +186,7 @@ def _has_user_cache() -> bool:
 
 
 def load_pyopencl() -> ModuleType:
-    """Import PyOpenCL, with every OpenCL implementation visible.
+    """PyOpenCL, with every OpenCL implementation visible.
 
     Raises NoDeviceError where PyOpenCL is not installed.
     """

@@ -69,7 +69,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class AxisPart:
-    """A run of an axis, as a block of an index space.
+    """A part of an axis as a block of an index space.
 
     `extents` are those of the block's dims: positions, the last one taps. `result`, `image` and
     `filter` hold a coefficient for every dim, then an offset. `guarded` runs meet elements outside
@@ -89,7 +89,7 @@ class AxisPart:
 
     @property
     def points(self) -> int:
-        """Number of pairs of a position and a tap."""
+        """Number of pairs of position and tap."""
         return math.prod(self.extents)
 
     @property

@@ -191,7 +191,7 @@ def _product(
     accumulated: np.dtype,
     precision: str | None,
 ) -> ScalarFunction:
-    """The product of the elements at `positions`, in the type `accumulated`.
+    """The product of the elements at some positions in the type `accumulated`.
 
     Each is brought to `dtype` before; hardware may round float32 to a `precision`.
     """

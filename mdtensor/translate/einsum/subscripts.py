@@ -68,7 +68,7 @@ class Subscripts:
 
     @property
     def is_affine(self) -> bool:
-        """Whether indices are affine, separated by blanks."""
+        """Whether indices are sums, separated by blanks."""
         return is_affine(self.text)
 
     def __repr__(self) -> str:

@@ -56,7 +56,7 @@ def is_indexed(source: FunctionSource, name: str) -> bool:
 
 
 def stored(source: FunctionSource) -> set[str]:
-    """Names of the variables whose elements a function assigns."""
+    """Names of the variables into whose elements a function stores."""
     found: set[str] = set()
     for node in ast.walk(source.node):
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -108,7 +108,7 @@ def _factors(term: Expr) -> list[Expr]:
 
 
 def _is_fixed(nest: Nest, factor: Expr) -> bool:
-    """Whether a factor is a constant, or an element of an array without axes."""
+    """Whether a factor is a constant or an element of an array without axes."""
     if factor.op == "cast":
         return _is_fixed(nest, factor.args[0])
     if factor.op != "param":

@@ -92,7 +92,7 @@ class Apart:
         found.append(assignment)
 
     def _stays(self, assignment: Assignment, position: int, reduced: Reduced) -> bool:
-        """Whether a reduction can remain in the assignment's own `md_hom`."""
+        """Whether a reduction can be part of the assignment's own `md_hom`."""
         nest, direct = self._nest, params_in(assignment.value)
         if position not in direct:
             return False

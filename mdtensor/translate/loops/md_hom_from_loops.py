@@ -35,7 +35,7 @@ def md_hom_from_loops(
     outputs: Mapping[str, Given],
     combinations: Sequence[Combination],
 ) -> tuple[MDHom, tuple[RangeBegin, ...]]:
-    """The `md_hom` of a nest whose loops have the operators `combinations`, in order.
+    """The `md_hom` of a nest, whose loops have the operators of `combinations`, in their order.
 
     With it comes what calls look at where bounds of loops are data.
 

@@ -1,4 +1,4 @@
-"""Functions of loop nests without named operators as steps, an `md_hom` each.
+"""From a Python function of loop nests without named operators to steps, an `md_hom` each.
 
 The dependences say which loops concatenate and which reduce (002, section 7.2).
 """
@@ -190,7 +190,7 @@ def _program(
 
 
 def _loops_of(nest: Nest, assignment: Assignment) -> list[SourceLoop]:
-    """The loops of an assignment and its reductions."""
+    """The loops that an assignment and its reductions have."""
     entries = [nest.entries[n] for n in nest.entries_of(*assignment.values)]
     inside = [loop for each in entries if isinstance(each, Reduced) for loop in each.loops]
     return [*assignment.kept, *inside]

@@ -111,7 +111,7 @@ class _Cutter:
 
 
 def _are_near(one: BufferAccess, other: BufferAccess) -> bool:
-    """Whether accesses of one buffer differ by small constants at most."""
+    """Whether accesses of one buffer differ by small constants, or are computed."""
     return one.buffer == other.buffer and all(
         a.coefficients == b.coefficients and abs(a.offset - b.offset) <= NEAR
         if isinstance(a, AffineIndex) and isinstance(b, AffineIndex)

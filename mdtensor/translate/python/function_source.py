@@ -1,4 +1,4 @@
-"""Source text of Python functions, and errors that point into it."""
+"""The source text of a Python function, and errors that point into it."""
 
 from __future__ import annotations
 

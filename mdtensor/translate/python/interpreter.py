@@ -61,7 +61,7 @@ class _Flow:
 
 
 class Interpreter(Calls):
-    """Interprets the statements of one function, and the functions that they call."""
+    """Runs statements of one function, and the functions that they call."""
 
     def execute(self, statements: Sequence[ast.stmt], environment: dict[str, Any]) -> Any:
         """Run statements, updating the variables; returns their return value.

@@ -113,7 +113,7 @@ def words_of(texts: np.ndarray) -> np.ndarray:
 
 
 def codes_of(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Integer codes for strings of two arrays, equal where the strings are; -1 without an equal.
+    """Integer codes for strings of two arrays, equal where strings are; -1 for some without equal.
 
     >>> codes_of(np.array([b"Ann", b"Max"]), np.array([b"Max", b"Eve", b"Annegret"]))
     (array([0, 1], dtype=int32), array([ 1, -1, -1], dtype=int32))

@@ -21,7 +21,7 @@ def gelu(value: Any) -> Any:
 
 
 def silu(value: Any) -> Any:
-    """`value` times its logistic function, also known as swish."""
+    """The value times its logistic function, also known as swish."""
     return value / (apply("exp", -value) + 1)
 
 

@@ -79,7 +79,7 @@ class Inside:
         return (Dim(f"i{axis}", self.extent, CC),)
 
     def written(self, axis: int) -> AffineIndex:
-        """The index of a point in the result."""
+        """The index of the point in the result."""
         return AffineIndex.of(f"i{axis}", offset=self.written_from)
 
     def index(
@@ -109,7 +109,7 @@ class BorderStrips:
         return Dim(f"s{axis}", 2, CC), Dim(f"i{axis}", self.width, CC)
 
     def written(self, axis: int) -> AffineIndex:
-        """The index of a point in the result."""
+        """The index of the point in the result."""
         return AffineIndex(((f"s{axis}", self.extent - self.width), (f"i{axis}", 1)))
 
     def index(
@@ -142,7 +142,7 @@ class BorderStrips:
 
 @dataclass(frozen=True, slots=True)
 class WholeAxis:
-    """All points of an axis, which may be shorter than the neighbourhood."""
+    """All points of an axis that may be shorter than the neighbourhood."""
 
     extent: int
 
@@ -151,7 +151,7 @@ class WholeAxis:
         return (Dim(f"i{axis}", self.extent, CC),)
 
     def written(self, axis: int) -> AffineIndex:
-        """The index of a point in the result."""
+        """The index of the point in the result."""
         return AffineIndex.of(f"i{axis}")
 
     def index(

@@ -35,7 +35,7 @@ class Filter:
 def md_homs_from_filter(
     given: Filter, field: TensorSpec, out: TensorSpec, weights: TensorSpec | None = None
 ) -> tuple[MDHom, ...]:
-    """The `md_hom`s of a filter on an array; weights are a second input.
+    """The `md_hom`s of a filter on an array; the weights are a second input.
 
     Sums are computed in the type of the weights, means in double; those that go to integers lose
     their fraction.

@@ -1,4 +1,4 @@
-"""Stencils, functions of the elements around a point, as `md_hom`s.
+"""From a stencil, a function of the elements around a point, to `md_hom`s.
 
 The inside of the result, where every element exists, is one affine `md_hom`. The border is cut
 into blocks, by the axes along which a point lies near an end; each block is an `md_hom` of its
@@ -222,7 +222,7 @@ def _md_hom(
 def _placed(
     read: BufferAccess, border: Border, block: Sequence[Part], extents: Mapping[str, int]
 ) -> tuple[BufferAccess, Expr | None]:
-    """The access at a point of a block, and the condition for its element to exist."""
+    """The access at a point of a block, and the condition under which its element exists."""
     inside: Expr | None = None
     index: list[AffineIndex | ComputedIndex] = []
     for axis, (part, relative) in enumerate(zip(block, map(_affine, read.index), strict=True)):

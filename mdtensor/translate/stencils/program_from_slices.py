@@ -1,4 +1,4 @@
-"""Expressions of slices as programs: an `md_hom` for each fused expression.
+"""From expressions of slices to programs: an `md_hom` for each fused expression.
 
 A reduction ends a fused expression: what follows is fused with the reduction as its epilogue where
 it takes its elements one by one, and is an `md_hom` of its own otherwise.

@@ -1,4 +1,4 @@
-"""Expressions of slices: values at every point of a shape, from elements at affine indices.
+"""Expressions of slices: values at every point of a shape, made of elements at affine indices.
 
 Slicing, transposing and broadcasting change the indices, arithmetic the expression. A reduction
 and an assembly of blocks are sources whose elements are read like those of an array.
@@ -447,5 +447,5 @@ def composed(
 
 
 def dim_of(axis: int) -> str:
-    """The name of the dim over an axis of a value."""
+    """The name of the dim that runs over an axis of a value."""
     return f"i{axis}"
