@@ -1,4 +1,4 @@
-"""`python -m mdtensor` is the program `mdtensor`."""
+"""Entry point of `python -m mdtensor`, the `mdtensor` command."""
 
 from mdtensor.api.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Bounded tables: caches with a greatest number of entries."""
+"""Bounded dicts, used as caches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Bounded(dict[Key, Value]):
-    """A dict of at most so many entries: where it is full, `keep` drops its oldest quarter.
+    """A dict of at most `most` entries: when full, `keep` evicts the oldest quarter.
 
     Reads are a dict's own and cost what these cost; they make nothing younger. Safe for threads.
 
@@ -28,7 +28,7 @@ class Bounded(dict[Key, Value]):
         self.most = most
 
     def keep(self, key: Key, value: Value) -> None:
-        """Adds an entry, or replaces it."""
+        """Adds or replaces an entry."""
         if len(self) >= self.most and key not in self:
             # As a list, which other threads do not change; one of them may be faster.
             for oldest in list(self)[: -(-self.most // 4)]:
@@ -36,7 +36,7 @@ class Bounded(dict[Key, Value]):
         self[key] = value
 
     def made(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of a key, which `make` makes where there is none, or None."""
+        """The value of a key; a missing (or None) one is made by `make` and kept."""
         found = self.get(key)
         if found is None:
             self.keep(key, found := make())
@@ -44,7 +44,7 @@ class Bounded(dict[Key, Value]):
 
 
 def pairs_of(table: Mapping[Key, Value]) -> list[tuple[Key, Value]]:
-    """The entries of a dict that other threads may change meanwhile; none of them is None.
+    """A snapshot of a dict that other threads may change meanwhile, without values that are None.
 
     `list(table.items())` makes a tuple of each entry, and with any of these the garbage collector
     may begin, whose callbacks let other threads run.

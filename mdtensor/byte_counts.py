@@ -1,4 +1,4 @@
-"""Numbers of bytes in words."""
+"""Parsing and formatting of byte counts, such as "1.5 GB"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 2.0**63
 
 
 def bytes_of(given: int | str, name: str = "memory_limit", least: int = 1) -> int:
-    """A number of bytes, as a number or in words.
+    """Parse a number of bytes: an int, or a text with a unit such as "512MiB".
 
     Raises MemoryLimitError for what is none, or less than the least.
 
@@ -32,7 +32,7 @@ def bytes_of(given: int | str, name: str = "memory_limit", least: int = 1) -> in
 
 
 def in_words(count: int) -> str:
-    """A number of bytes with its unit.
+    """Format a number of bytes with a decimal unit.
 
     >>> in_words(1_234_567), in_words(12)
     ('1.23 MB', '12 B')

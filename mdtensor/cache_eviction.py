@@ -1,6 +1,6 @@
-"""Eviction from the cache: the least recently used files go where all of them exceed a limit.
+"""Eviction from the disk cache: least recently used files go once all exceed a limit.
 
-A look takes a fraction of a millisecond for a hundred files, and happens where something was
+A scan takes a fraction of a millisecond for a hundred files, and happens where something was
 compiled and kept, which takes longer: at a process's first time, and again when much was added.
 """
 
@@ -45,21 +45,21 @@ class _File:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it is the mark of a compilation that was begun."""
+        """Whether the file is the crash journal's mark of a compilation that was begun."""
         return os.path.basename(os.path.dirname(self.path)) == "begun"
 
     @property
     def may_go(self) -> bool:
-        """Whether it is a program, or a store that was set aside."""
+        """Whether the file may be evicted: a compiled program, or a store that was set aside."""
         if self.name.startswith(".") or self.is_mark:
             return False
         return "programs" in Path(self.path).parts or ".corrupt-" in self.name
 
 
 def limit() -> int:
-    """The bytes that files of the cache take at most, but for a moment.
+    """The cache's limit in bytes, which files exceed only for a moment.
 
-    They are `MDTENSOR_CACHE_LIMIT`, a number with K, M, G or T behind it, or 1 GiB.
+    It is `MDTENSOR_CACHE_LIMIT`, a number with K, M, G or T behind it, or 1 GiB.
     """
     said = os.environ.get(VARIABLE, "").strip()
     if not said:
@@ -78,14 +78,14 @@ def limit() -> int:
 
 
 def mark_used(path: Path) -> None:
-    """Notes that a file was used today."""
+    """Updates a file's modification time, at most once a day, for LRU eviction."""
     with suppress(OSError):
         if time.time() - os.stat(path).st_mtime > _DAY:
             os.utime(path)
 
 
 def make_room(nbytes: int) -> None:
-    """Prunes where this process did not yet, or so many bytes were added meanwhile."""
+    """Account for `nbytes` added bytes, and prune on the first call or after 1/16 of the limit."""
     global _added
     added = None if _added is None else _added + nbytes
     _added = added or 0
@@ -95,7 +95,7 @@ def make_room(nbytes: int) -> None:
 
 
 def prune() -> int:
-    """Removes what nobody will read, and files until the cache is within its limit; their number.
+    """Removes stale and least recently used files down to 3/4 of the limit; the number removed.
 
     The store's own file counts, and is left alone; marks have an end of their own.
     """
@@ -130,7 +130,7 @@ def prune() -> int:
 
 
 def _left_behind(drafts: list[_File], marks: list[_File]) -> Iterator[_File]:
-    """Drafts and marks of processes that ended in the middle of their work."""
+    """Drafts and compilation marks left by processes that were cut off."""
     now = time.time()
     marks.sort(key=lambda file: file.used, reverse=True)
     for number, mark in enumerate(marks):
@@ -142,7 +142,7 @@ def _left_behind(drafts: list[_File], marks: list[_File]) -> Iterator[_File]:
 
 
 def _files(folder: str) -> Iterator[_File]:
-    """The files in a folder and those below, by no links."""
+    """All regular files below a folder; symbolic links are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

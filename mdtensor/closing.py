@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """What holds processes, threads or files until it is closed, as leaving a `with` does.
+    """Base class of owners of processes, threads or files; leaving a `with` calls `close`.
 
     >>> class Door(Closing):
     ...     def close(self):
@@ -20,7 +20,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of everything; a second time it does nothing."""
+        """Releases the resources; idempotent."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""A decorator like `dataclasses.dataclass`, which makes a class in a fifth of the time.
+"""A `dataclass` decorator that compiles less code than the standard library's: a fifth of the time.
 
 A first call imports some 200 of them, and each takes the standard library half a millisecond on
 Python 3.11: six functions are written as text and compiled. Here that is `__init__` alone;
@@ -37,7 +37,7 @@ def dataclass(
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Any = None, /, **options: bool) -> Any:
-    """A class with methods that follow from its annotations, as `dataclasses.dataclass` makes it.
+    """A drop-in for `dataclasses.dataclass` that is faster at class creation.
 
     Not known are `order`, `unsafe_hash`, `init=False`, `match_args=False` and InitVar.
     """
@@ -88,7 +88,7 @@ def _made(cls: Any, options: Mapping[str, bool]) -> Any:
 
 
 def _fields_of(cls: Any, *, kw_only: bool) -> dict[str, Field[Any]]:
-    """The fields of a class, those of its bases first; what they are declared by is gone."""
+    """All fields of a class, inherited ones first; takes `field(…)` declarations off the class."""
     found: dict[str, Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
         found |= base.__dict__.get(_FIELDS, {})
@@ -111,14 +111,14 @@ def _fields_of(cls: Any, *, kw_only: bool) -> dict[str, Field[Any]]:
 
 
 def _is_of_class(kind: Any) -> bool:
-    """Whether an annotation says that a name is the class's, not an instance's."""
+    """Whether an annotation is a ClassVar."""
     if isinstance(kind, str):
         return kind.startswith(("ClassVar", "typing.ClassVar"))
     return ClassVar in (kind, get_origin(kind))
 
 
 def _with_slots(cls: Any, names: Sequence[str], *, weakref_slot: bool) -> Any:
-    """The same class with a place for each field, of which the class before had none."""
+    """Rebuild a class with `__slots__` for its fields."""
     space = dict(cls.__dict__)
     inherited: set[str] = set()
     for base in cls.__mro__[1:-1]:
@@ -134,7 +134,7 @@ def _with_slots(cls: Any, names: Sequence[str], *, weakref_slot: bool) -> Any:
 
 
 def _init_of(cls: Any, found: Sequence[Field[Any]], *, frozen: bool, slots: bool) -> Any:
-    """`__init__`, the one method that is compiled; what it uses has names that no field has."""
+    """Compile `__init__`; its helper names are prefixed so as not to clash with fields."""
     known: dict[str, Any] = {_MADE: MISSING, _SET: object.__setattr__}
     this = f"{_PREFIX}self" if any(each.name == "self" for each in found) else "self"
     parameters: list[str] = []
@@ -173,7 +173,7 @@ def _init_of(cls: Any, found: Sequence[Field[Any]], *, frozen: bool, slots: bool
 
 
 def _when_first_called(cls: Any, name: str, text: str) -> None:
-    """Gives a class a method that is compiled when somebody calls it, which few classes see."""
+    """Installs a method that is compiled on its first call, which few classes see."""
 
     def first(self: Any, *others: Any) -> Any:
         method = _compiled(cls, name, text, {})
@@ -223,7 +223,7 @@ def _set_state(self: Any, state: Sequence[Any]) -> None:
 
 @dataclasses.dataclass
 class _Standard:
-    """What the standard library's functions ask for."""
+    """A standard dataclass, whose field has the private `_field_type` that `fields` asks for."""
 
     value: int = 0
 
@@ -233,5 +233,5 @@ _IS_FIELD: Any = getattr(_Standard, _FIELDS)["value"]._field_type
 
 @cache
 def _params(**options: bool) -> Any:
-    """What a class of these options has as `__dataclass_params__`."""
+    """The `__dataclass_params__` that the standard library makes for these options."""
     return getattr(dataclasses.dataclass(**options)(type("Any", (), {})), _PARAMS)

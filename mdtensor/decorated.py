@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Decorated:
-    """An object that is pickled by name, as functions are, where the function's name means it.
+    """A decorated function, pickled by qualified name where that name refers to it.
 
     Elsewhere it is pickled by what it is made of, as other objects are.
     """
@@ -30,5 +30,5 @@ class Decorated:
 
 
 def named(module: str, name: str) -> Any:
-    """What a name means in a module."""
+    """The object under a dotted name in a module."""
     return reduce(getattr, name.split("."), importlib.import_module(module))

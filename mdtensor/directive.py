@@ -1,4 +1,4 @@
-"""All names that the listings of the directive and the DSL use, to be imported from one place.
+"""One import for all names that listings of the directive and the DSL use.
 
 >>> from mdtensor.directive import Buffer, add, cc, combine_ops, fp32, inp, mdh, out, pw
 """

@@ -1,4 +1,4 @@
-"""Every error that mdtensor raises: one base class, rendered in one place; and its warning."""
+"""All exceptions and the warning of mdtensor, with one base class that renders them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 2000  # characters of any other line
 
 
 class MdtensorError(Exception):
-    """Base of all errors of mdtensor: what is wrong, where, and a way out.
+    """Base class of mdtensor's exceptions: a message, where it applies, and a hint.
 
     `text` is the expression or source concerned, `carets` the positions in it, `notes` further
     lines (operand shapes, numbered source), `hint` the way out. All are plain fields; `str()`
@@ -54,7 +54,7 @@ class MdtensorError(Exception):
 
 
 def _excerpt(text: str, carets: Sequence[int]) -> list[str]:
-    """A text, and marks below it; of a long one, what lies around the first mark."""
+    """A text and a line of carets below it, cropped around the first caret where it is long."""
     first = max(0, min(min(carets, default=0) - _WIDEST // 2, len(text) - _WIDEST))
     last = first + _WIDEST
     before, after = "…" if first else "", "…" if last < len(text) else ""
@@ -71,7 +71,7 @@ def _cut(line: str) -> str:
 
 
 class SubscriptError(MdtensorError, ValueError):
-    """An einsum string, or the shapes that it meets, make no sense."""
+    """An einsum string is invalid, or does not fit the operands' shapes."""
 
 
 class ShapeError(MdtensorError, ValueError):
@@ -79,19 +79,19 @@ class ShapeError(MdtensorError, ValueError):
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis that an array does not have; NumPy's error of this name has both classes."""
+    """An axis that an array does not have; a subclass of both bases of NumPy's AxisError."""
 
 
 class AlignmentError(MdtensorError, ValueError):
-    """Arrays with names of axes do not go together: their names or their coordinates differ."""
+    """Arrays with named axes do not align: their names or coordinates differ."""
 
 
 class IndexingError(MdtensorError, IndexError):
-    """An index that an array cannot be read at."""
+    """An index that an array does not support."""
 
 
 class FilterError(MdtensorError, ValueError, RuntimeError):
-    """An argument of a filter makes no sense; scipy has both classes for these."""
+    """An invalid argument of a filter; a ValueError and a RuntimeError, as scipy raises either."""
 
 
 class DTypeError(MdtensorError, TypeError):
@@ -99,11 +99,11 @@ class DTypeError(MdtensorError, TypeError):
 
 
 class ArgumentError(MdtensorError, TypeError):
-    """Arguments are missing or too many, or have names that a function does not know."""
+    """Missing, surplus or unknown arguments."""
 
 
 class PathError(MdtensorError, RuntimeError, KeyError, TypeError):
-    """An order of contraction is unknown, or leads to no single result."""
+    """A contraction order is unknown, or does not end in a single result."""
 
 
 class TranslationError(MdtensorError, ValueError):
@@ -111,27 +111,27 @@ class TranslationError(MdtensorError, ValueError):
 
 
 class ProgramError(TranslationError):
-    """A Python function says something that cannot be translated; `text` is the line."""
+    """A Python function contains something that cannot be translated; `text` is the line."""
 
 
 class PassedOverError(ProgramError):
-    """A Python function says what would be done once, while it is translated, or never."""
+    """A statement of a Python function would run once, while it is traced, or never."""
 
 
 class OperatorError(TranslationError):
-    """An operator lacks a property that it must have; `notes` show a counter-example."""
+    """An operator lacks a required property; `notes` show a counter-example."""
 
 
 class GradientError(MdtensorError, TypeError):
-    """A gradient is asked for of what has none; the message names it."""
+    """A gradient is requested of something not differentiable; the message names it."""
 
 
 class FieldError(TranslationError, AttributeError):
-    """A record has no such field, or a part of it is used as what it is not."""
+    """A record has no such field, or a field is used as something else than it is."""
 
 
 class LazyError(MdtensorError, AttributeError):
-    """What an array has, and a lazy array lacks."""
+    """An attribute of arrays that lazy arrays lack."""
 
 
 class LoweringError(MdtensorError):
@@ -146,7 +146,7 @@ CompilerFailure: TypeAlias = Literal["crashed", "hung", "cut off"]
 
 
 class CompilerFailedError(CompileError):
-    """A compiler failed on a generated kernel by its own fault; `failure` and `detail` say how.
+    """A compiler crashed, hung or was cut off on a kernel; `failure` and `detail` say how.
 
     It "crashed", or it "hung" and was killed, in a process of its own. Or it was "cut off": a
     process ended while it compiled the kernel, which may have been killed for another reason.
@@ -172,7 +172,7 @@ class TuningError(MdtensorError):
 
 
 class MemoryLimitError(MdtensorError, ValueError):
-    """A memory limit is no number of bytes, or less than a computation in parts takes."""
+    """A memory limit is not a number of bytes, or too small even for a computation in parts."""
 
 
 class StoreError(MdtensorError):
@@ -180,15 +180,15 @@ class StoreError(MdtensorError):
 
 
 class ReportError(MdtensorError):
-    """A report for people cannot be written, or of what it should be made is not there."""
+    """A report cannot be written, or its data is missing."""
 
 
 class NotPrivateError(StoreError):
-    """A folder of the cache is not used, since another user may have put there what it holds."""
+    """A cache folder is not used, since other users may have written to it."""
 
 
 class StoreWarning(UserWarning):
-    """The store could not be used as it should; `error` says why."""
+    """Reading or writing the store failed; `error` says why."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
@@ -199,14 +199,14 @@ _told: set[str] = set()
 
 
 def tell(error: StoreError) -> None:
-    """Warns of an error of the store, in a process once."""
+    """Warns of a store error, once per process and message."""
     if error.message not in _told:
         _told.add(error.message)
         warn(StoreWarning(error))
 
 
 def warn(warning: Warning) -> None:
-    """Warns of the user's line that called mdtensor, however deep inside of it that is noticed."""
+    """Issue a warning at the user's line that called mdtensor, the first frame outside of it."""
     frame = inspect.currentframe()
     assert frame is not None, "Python has frames"
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
@@ -222,7 +222,7 @@ def warn(warning: Warning) -> None:
 
 
 def is_ours(value: object) -> bool:
-    """Whether a value is of a class of mdtensor's."""
+    """Whether a value's class is defined in mdtensor."""
     return _is_own(type(value).__module__)
 
 
@@ -231,7 +231,7 @@ def _is_own(module: Any) -> bool:
 
 
 class DeviceError(MdtensorError, ValueError):
-    """Devices of one call do not go together: its arrays lie on several, or it names wrong ones."""
+    """Devices of one call conflict: arrays lie on several, or wrong ones are named."""
 
 
 class NoDeviceError(MdtensorError):
@@ -239,7 +239,7 @@ class NoDeviceError(MdtensorError):
 
 
 def shown(value: object) -> str:
-    """A value for the text of an error: an array by its type and shape, others in one line.
+    """A short repr of a value for error messages; an array by its shape and type.
 
     >>> import numpy as np
     >>> shown(np.zeros((3, 4))), shown("abc"), len(shown([0] * 1000))
@@ -256,7 +256,7 @@ def shown(value: object) -> str:
 
 
 class _Repr(reprlib.Repr):
-    """Leaves out what is large, and names by its class what has no `repr`."""
+    """A `reprlib.Repr` with larger limits, which abbreviates huge integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = 200
 
     def repr_int(self, x: int, level: int) -> str:
-        """A number; Python refuses to spell very large ones."""
+        """The digits of an int; its bit length above 256 bits, since Python refuses huge ones."""
         return repr(x) if x.bit_length() <= 256 else f"an int of {x.bit_length()} bits"
 
 
@@ -274,7 +274,7 @@ _repr = _Repr()
 
 
 def count_of(number: int, one: str, many: str) -> str:
-    """A number with its noun, for the text of an error.
+    """A count with its noun in singular or plural, for error messages.
 
     >>> count_of(1, "axis", "axes"), count_of(2, "axis", "axes")
     ('1 axis', '2 axes')

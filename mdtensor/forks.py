@@ -1,4 +1,4 @@
-"""Locks over forks of the process."""
+"""Fork safety: locks that a forked child never inherits locked, and imports it can redo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Value_co = TypeVar("_Value_co", covariant=True)
 
 
 class cached_property(functools.cached_property[_Value_co]):  # noqa: N801, TID251
-    """An attribute that is computed once for an object, as by `functools`, without a lock.
+    """`functools.cached_property` without a lock.
 
     Python 3.11 has a lock there, one for all objects of a class: whoever computes the attribute
     of one lets all others wait, and the child of a fork for ever. Two threads that ask for the
@@ -29,13 +29,13 @@ class cached_property(functools.cached_property[_Value_co]):  # noqa: N801, TID2
 
 
 class Lock(Protocol):
-    """What can be taken and given back: any of `threading`'s locks."""
+    """Protocol of `threading`'s locks."""
 
     def acquire(self) -> object:
-        """Wait for the lock and take it."""
+        """Blocks until the lock is acquired."""
 
     def release(self) -> None:
-        """Give it back."""
+        """Releases the lock."""
 
 
 # They take locks in forks, too, and must not begin to while one of them waits: what a module gives
@@ -53,7 +53,7 @@ _taken: list[Lock] = []  # by the fork that is under way
 
 
 def keep_over_forks(lock: Lock, *, innermost: bool = False) -> None:
-    """Lets no fork happen while another thread holds a lock, which the child could never take.
+    """Register a lock that `os.fork` acquires first, so that no child inherits it locked.
 
     Where several are kept, the latest is taken first: what is kept later may be held while
     one that was kept earlier is taken, and not the other way round. While any of them is held, one
@@ -63,7 +63,7 @@ def keep_over_forks(lock: Lock, *, innermost: bool = False) -> None:
 
 
 def _take() -> None:
-    """Takes all locks while nothing is imported, since what is imported keeps further ones."""
+    """The handler before a fork: acquire all registered locks while no other thread imports."""
     global _interval
     _forking.acquire()
     _interval = sys.getswitchinterval()
@@ -79,7 +79,7 @@ def _take() -> None:
 
 
 def _take_all() -> None:
-    """Takes the latest first, and begins again where another was kept meanwhile.
+    """Acquire all locks, latest first; restart if one was registered meanwhile.
 
     Whoever has that one may wait for an earlier one, which this would otherwise have by then.
     """
@@ -97,7 +97,7 @@ _module_locks: dict[str, Any] = vars(sys.modules["_frozen_importlib"]).get("_mod
 
 
 def _imported_by_others() -> list[str]:
-    """The modules that other threads import, under locks that a child could never take."""
+    """Names of the modules whose import lock another thread holds."""
     locks = [(name, reference()) for name, reference in tuple(_module_locks.items())]
     free = None, threading.get_ident()
     return [name for name, lock in locks if getattr(lock, "owner", None) not in free]
@@ -109,7 +109,7 @@ def _is_importing() -> bool:
 
 
 def _begin_imports_anew() -> None:
-    """Lets a child import what another thread was importing, which began once a fork had looked."""
+    """In a child, drop import locks and half-initialised modules of threads that are gone."""
     for name in _imported_by_others():
         del _module_locks[name]
         if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):

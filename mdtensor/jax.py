@@ -1,4 +1,4 @@
-"""mdtensor's functions of JAX's arrays, by JAX's rules for types and with its layouts.
+"""mdtensor's functions for JAX arrays, with JAX's type promotion and layouts.
 
 All of mdtensor's functions take arrays of JAX and give such arrays, also in programs that are
 traced; those here bring operands to their common type first, as JAX's own functions do. Without
@@ -25,7 +25,7 @@ Array = Any
 
 
 def einsum(equation: str, *operands: Array) -> Array:
-    """The sum of products that an einsum string says, of JAX's arrays.
+    """An einsum of JAX arrays, with operands promoted by JAX's rules.
 
     Strings are those of `mdtensor.einsum`, also with sums for indices. Operands are arrays of JAX
     or NumPy, or numbers, of any shapes that the string fits; they are brought to their common type
@@ -82,7 +82,7 @@ def conv(
 
 
 def operator(what: Plan | Callable[..., Any]) -> Callable[..., Any]:
-    """A plan, or a function of arrays that calls mdtensor, as a function of JAX's arrays.
+    """Wrap a plan, or a function that calls mdtensor, as a function of JAX arrays.
 
     Arrays of NumPy and numbers become JAX's first. Raises ArgumentError for what is no function.
     """

@@ -1,4 +1,4 @@
-"""Options of calls, checked: words, flags and whole numbers, whatever stands in their place."""
+"""Validation of call options: keywords, flags and integers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MOST = 2**63
 
 
 def is_one_of(given: object, words: Iterable[str]) -> bool:
-    """Whether a value is one of some words; values that cannot be hashed or compared are not."""
+    """Whether a value is a string among `words`; False for unhashable and incomparable values."""
     return isinstance(given, str) and given in words
 
 
 def one_of(
     name: str, given: Any, words: Iterable[str], error: type[MdtensorError] = ShapeError
 ) -> str:
-    """The word that a caller gave for an option.
+    """Check an option against its allowed strings.
 
     Raises the error for any other word or value.
 
@@ -34,7 +34,7 @@ def one_of(
 
 
 def flag(name: str, given: Any) -> bool:
-    """Whether a caller asked for something; raises DTypeError for what is neither true nor false.
+    """A boolean option; DTypeError for a value without a truth value.
 
     >>> flag("check", 1)
     True
@@ -51,7 +51,7 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def is_iterable(given: Any) -> bool:
-    """Whether a value can be iterated over; a view of memory with several axes cannot.
+    """Whether a value is iterable; a memoryview with several axes is not.
 
     >>> is_iterable([1, 2]), is_iterable(3)
     (True, False)
@@ -64,7 +64,7 @@ def is_iterable(given: Any) -> bool:
 
 
 def beginning(given: Iterable[Any], most: int) -> list[Any]:
-    """The elements, or so many and one where there are more, if they ever end."""
+    """The first `most` + 1 elements at most, also of an endless iterable."""
     found: list[Any] = []
     for value in given:
         found.append(value)
@@ -74,7 +74,7 @@ def beginning(given: Iterable[Any], most: int) -> list[Any]:
 
 
 def real(name: str, given: Any) -> float:
-    """The real number that a caller gave; raises DTypeError for anything else, texts of one too.
+    """An option as a float; DTypeError for anything else, strings too.
 
     >>> real("eps", 1e-5)
     1e-05
@@ -86,7 +86,7 @@ def real(name: str, given: Any) -> float:
 
 
 def whole(name: str, given: Any) -> int:
-    """The whole number that a caller gave; raises DTypeError for others, ShapeError for huge ones.
+    """An option as an int; DTypeError for other types, ShapeError beyond 64 bits.
 
     >>> whole("size", 3)
     3
@@ -103,7 +103,7 @@ def whole(name: str, given: Any) -> int:
 def whole_numbers(
     name: str, given: Any, count: int, *, least: int = 1, of: str = "axes"
 ) -> tuple[int, ...]:
-    """A whole number for each of so many axes; a single one is that of all.
+    """An option as `count` integers; a single one is repeated.
 
     Raises DTypeError for what is none, ShapeError for others than so many, and for smaller ones.
 

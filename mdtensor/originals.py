@@ -1,4 +1,4 @@
-"""Functions of NumPy and scipy as they define them, whatever stands in their places.
+"""NumPy's and scipy's own functions, also after a program has monkey-patched their public names.
 
 Programs may put mdtensor's functions in the places of NumPy's: `np.einsum = mdtensor.einsum`, or
 one that calls it. What mdtensor hands to NumPy would come back for ever, so the functions are taken
@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def original(path: str) -> Any:
-    """The function that a library defines under a public name.
+    """The function that a library defines under a public name, even if that is patched.
 
     Raises ImportError where the library is not installed.
 

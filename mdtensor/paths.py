@@ -1,4 +1,4 @@
-"""Where mdtensor keeps files, and whether these can only be the user's own.
+"""Locations of mdtensor's files, and checks that only the user can have written them.
 
 Some of them are run, and others decide what runs. So what another user may have put there is not
 read: what belongs to one, but for the administrator, what others may write, and symbolic links
@@ -20,7 +20,7 @@ TEAM = "MDTENSOR_TEAM_STORE"  # names the store of others
 
 
 def cache_directory() -> Path:
-    """`MDTENSOR_CACHE_DIR`, else `mdtensor` in the user's cache directory; it may not exist yet.
+    """The cache's folder: `MDTENSOR_CACHE_DIR`, else one in the user's cache; it may not exist.
 
     Users of containers may have no home: theirs is a place where nothing can be.
     """
@@ -39,7 +39,7 @@ def _home() -> Path:
 
 
 def write_whole(file: Path, text: str, error: type[MdtensorError]) -> None:
-    """Writes a file that the user named, whole or not at all.
+    """Write a file atomically: as a draft that is then renamed.
 
     Raises `error` where that is impossible: what was there before is there still.
     """
@@ -62,7 +62,7 @@ def write_whole(file: Path, text: str, error: type[MdtensorError]) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made for this user alone where it is missing.
+    """Create a folder, accessible to this user alone, where it is missing, and check it.
 
     Raises NotPrivateError where it, or one between it and the cache's, may be others' work, and
     OSError where it cannot be made.
@@ -75,7 +75,7 @@ def private_folder(path: Path) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Raises NotPrivateError as `private_folder` does, and OSError where there is no folder."""
+    """Raises NotPrivateError as `private_folder` does; OSError where the folder is missing."""
     root = cache_directory()
     between = [each for each in reversed(folder.parents) if each.is_relative_to(root)]
     for each in (*between, folder):
@@ -90,7 +90,7 @@ def check_private(folder: Path) -> None:
 
 
 def not_private(status: os.stat_result) -> str | None:
-    """Why a file or folder may hold what another user put there; None where it does not."""
+    """The reason why another user may have written a file or folder; None if none can."""
     if not hasattr(os, "geteuid"):  # where all files are user 0's
         return None
     if status.st_uid not in (0, os.geteuid()):
@@ -110,12 +110,12 @@ def _not_private(folder: Path, reason: str) -> NotPrivateError:
 
 
 def read_private(path: Path, most_bytes: int) -> bytes:
-    """The content of a file; OSError unless it is private, and not longer than allowed."""
+    """The content of a private file; OSError if it is not private or too long."""
     return _content(path, most_bytes, not_private)
 
 
 def read_regular(path: Path, most_bytes: int) -> bytes:
-    """The content of a file of facts, whoever wrote it; OSError if it is longer than allowed."""
+    """The content of a regular file of any owner; OSError if it is too long."""
     return _content(Path(os.path.realpath(path)), most_bytes, lambda _: None)
 
 

@@ -1,4 +1,4 @@
-"""Serialization of dataclasses as JSON's types, and back, with the type of every field checked.
+"""Serialisation of dataclasses to JSON types and back, with type-checked fields.
 
 What lies on disk may have been written by anybody: it becomes values here or nothing at all.
 """
@@ -25,7 +25,7 @@ MOST_ENTRIES = 1 << 16  # of a tuple
 
 
 def data_of(value: object) -> Any:
-    """The plain data of a value: a dataclass is a mapping, a tuple a list, an element type a name.
+    """Convert a value to JSON types: dataclasses to dicts, tuples to lists, dtypes to names.
 
     Raises ValueError for an element type that has no name.
 
@@ -43,7 +43,7 @@ def data_of(value: object) -> Any:
 
 
 def value_of(kind: type[T], data: object) -> T:
-    """The dataclass that plain data stands for.
+    """Parse a dataclass from JSON types.
 
     Raises ValueError where a field is missing, unknown, of another type than its annotation says,
     a number beyond 64 bits or not finite, or a tuple of more than `MOST_ENTRIES`.
@@ -74,7 +74,7 @@ def value_of(kind: type[T], data: object) -> T:
 
 
 def digest_of(value: object) -> str:
-    """A digest of all that tells a dataclass from others, the same in every process.
+    """A digest of a dataclass's compared fields, stable across processes.
 
     >>> from mdtensor.specs import TensorSpec
     >>> digest_of(TensorSpec(np.dtype("f4"), (2, 3), (3, 1)))[:16]
@@ -108,7 +108,7 @@ def digest_of(value: object) -> str:
 
 
 def _dataclasses_in(value: object) -> Iterator[object]:
-    """A dataclass itself, or those in a tuple."""
+    """The dataclass itself, or the dataclasses in a nested tuple."""
     if isinstance(value, tuple):
         for each in cast("tuple[object, ...]", value):
             yield from _dataclasses_in(each)
@@ -118,7 +118,7 @@ def _dataclasses_in(value: object) -> Iterator[object]:
 
 @cache
 def _compared(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass that tell one from another; None for other types."""
+    """Names of the fields that `==` compares; None for types that are no dataclass."""
     if not is_dataclass(kind):
         return None
     return tuple(field.name for field in fields(kind) if field.compare)
@@ -138,20 +138,20 @@ Reader = Callable[[object], object]
 
 @cache
 def _readers(kind: type) -> dict[str, Reader]:
-    """What makes the value of each field of a dataclass."""
+    """The parsers of a dataclass's fields, by name."""
     each = [field for field in fields(kind) if field.init]
     return {field.name: _reader_of_annotation(kind.__module__, field.type) for field in each}
 
 
 @cache
 def _reader_of_annotation(module: str, annotation: Any) -> Reader:
-    """What makes a value of an annotation, which is a text there; many fields have the same."""
+    """The parser for an annotation of a module, which may be a string; memoised."""
     types_there = vars(sys.modules[module])
     return _reader(eval(annotation, types_there) if isinstance(annotation, str) else annotation)
 
 
 def _reader(kind: Any) -> Reader:
-    """What makes a value of an annotated type."""
+    """The parser for a type."""
     if kind is np.dtype:
         return _dtype
     if is_dataclass(kind):
@@ -209,7 +209,7 @@ def _dtype(data: object) -> np.dtype:
 
 
 def _name_of(dtype: np.dtype) -> str:
-    """The name of an element type, since bfloat16 has no other text; ValueError where it has none.
+    """The name of an element type (bfloat16 has no other text); ValueError where it has none.
 
     Records have none, nor what lies in another order of bytes.
     """

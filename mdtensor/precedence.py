@@ -1,4 +1,4 @@
-"""Precedence of calls: while calls are prepared, background threads leave the processor to them.
+"""Background threads yield to calls that are being prepared, which have precedence.
 
 Calls that are computed without a kernel yield to these threads, and leave a core to a compiler.
 
@@ -33,12 +33,12 @@ def _noted_in(others: set[object]) -> Generator[None]:
 
 
 def working() -> AbstractContextManager[None]:
-    """Context manager within which a background thread has work."""
+    """Context manager that marks a background thread as busy."""
     return _noted_in(_working)
 
 
 def take_turns() -> None:
-    """Yields the interpreter lock to a background thread, where one has work.
+    """Yields the GIL to a background thread, if one is busy.
 
     It would wait 5 ms for the lock, again and again, beside calls that NumPy computes.
     """
@@ -47,17 +47,17 @@ def take_turns() -> None:
 
 
 def compiling() -> AbstractContextManager[None]:
-    """Context manager within which a compiler is at work, in a process of its own."""
+    """Context manager that marks a compiler in a process of its own as running."""
     return _noted_in(_compiling)
 
 
 def is_compiling() -> bool:
-    """Whether a compiler is at work in a process of its own."""
+    """Whether a compiler runs in a process of its own."""
     return bool(_compiling)
 
 
 def preparing() -> None:
-    """Notes that a call is being prepared, until it is `prepared`."""
+    """Marks the preparation of a call as begun, until `prepared`."""
     global _first, _begun
     now = time.monotonic()
     if now - max(_begun, _ended) > _LONGEST:
@@ -66,13 +66,13 @@ def preparing() -> None:
 
 
 def prepared() -> None:
-    """Notes that a call was prepared, and made."""
+    """Marks the preparation of a call as done."""
     global _ended
     _ended = time.monotonic()
 
 
 def give_way() -> None:
-    """Waits for a moment, and while calls are being prepared, not for longer than a burst lasts."""
+    """Sleep between steps of background work, longer while a burst of calls is prepared."""
     time.sleep(_BREATH)
     while (now := time.monotonic()) - _first < _LONGEST and (
         _begun > _ended or now - _ended < _GAP

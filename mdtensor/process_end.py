@@ -1,4 +1,4 @@
-"""One deadline for everything that the process waits for when it exits."""
+"""One shared deadline for all waits at process exit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _began: list[float] = []  # when the first thing was waited for
 
 
 def seconds_left(most: float = LONGEST_S, *, spare: float = FOR_KERNELS_S) -> float:
-    """How long the end of the process may wait for one thing: `most`, and what all others left.
+    """Seconds that one wait at process exit may take: `most`, or what is left of the deadline.
 
     The first to ask begins the end. `spare` seconds are left to what is waited for later.
 
@@ -25,6 +25,6 @@ def seconds_left(most: float = LONGEST_S, *, spare: float = FOR_KERNELS_S) -> fl
 
 
 def stay_unless_main() -> None:
-    """Returns in the main thread; any other stays here, and ends with the process."""
+    """Block any thread but the main one until the process ends."""
     while threading.current_thread() is not threading.main_thread():
         threading.Event().wait()

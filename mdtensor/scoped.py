@@ -1,4 +1,4 @@
-"""Settings of a call or of a `with` block, of which no interrupt leaves anything.
+"""Settings of a call or a `with` block, which interrupts cannot leave behind.
 
 An interrupt may come between setting a variable and the `try` that would take it back, and within
 its `finally`. A copy of the context has no such places: it is dropped whole.
@@ -24,7 +24,7 @@ def scoped(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function in a copy of the context in which these variables are set, and no longer.
+    """Calls a function in a copy of the context, with the context variables of `settings` set.
 
     What the function sets of other variables is gone afterwards, too. Nothing but the context holds
     the values then, where the caller has no variable for `settings`: a shell keeps the traceback of
@@ -45,7 +45,7 @@ def scoped(
 
 
 class ContextSetting(Generic[Value]):
-    """A `with` block that its context is in, for as long as this object is there.
+    """The handle of a `with` block: the setting lasts while this object is alive.
 
     Whoever enters it holds it in a variable of its own and drops that at the end, so that an
     interrupt anywhere ends the block as well: contexts hold weak references.
@@ -59,14 +59,14 @@ class ContextSetting(Generic[Value]):
 
 
 class ContextSettings(Generic[Value]):
-    """The blocks of one kind that contexts are in; one may end in another context."""
+    """A stack of settings of one kind in a context variable; one may end in another context."""
 
     def __init__(self, name: str) -> None:
         self._entered: ContextVar[tuple[weakref.ref[ContextSetting[Value]], ...]]
         self._entered = ContextVar(name, default=())
 
     def enter(self, value: Value, held: object = None) -> ContextSetting[Value]:
-        """A block of this context with a value; `held` is kept for as long as it is there."""
+        """Push a value; it lasts while the returned handle, which keeps `held`, is alive."""
         made = ContextSetting(value, held)
         alive = [each for each in self._entered.get() if each() is not None]
         self._entered.set((*alive, weakref.ref(made)))
@@ -74,6 +74,6 @@ class ContextSettings(Generic[Value]):
 
     @property
     def values(self) -> list[Value]:
-        """The values of the blocks that this context is in, the innermost last."""
+        """The values in effect in this context, innermost last."""
         found = (each() for each in self._entered.get())
         return [block.value for block in found if block is not None]

@@ -1,4 +1,4 @@
-"""Work that signals do not interrupt."""
+"""Calls that signal handlers cannot interrupt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def uninterrupted(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-    """Calls a function to its end, in a thread of its own where this is the main one.
+    """Calls a function to its end, from the main thread in a thread of its own.
 
     Python runs handlers of signals in the main thread alone. Where one raises, as Ctrl-C does, the
     caller stops waiting, and the function goes on: nothing that it makes is left half made. Locks

@@ -1,4 +1,4 @@
-"""What mdtensor knows of an array without holding it, and of a device without using it."""
+"""Descriptions of arrays (TensorSpec) and devices (Target), without the objects themselves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def as_dtype(given: Any) -> np.dtype:
-    """The element type that a name, a class or a type of NumPy stands for, as `numpy.dtype`.
+    """Convert a name, a class or a NumPy type to `numpy.dtype`.
 
     Raises DTypeError (a TypeError) where NumPy knows none.
 
@@ -59,7 +59,7 @@ _COMPUTED = frozenset(np.dtype(letter).num for letter in "?bBhHiIlLqQefdFD")
 
 
 def is_computed(dtype: np.dtype) -> bool:
-    """Whether kernels compute with a type, in the machine's byte order.
+    """Whether kernels support an element type, in native byte order.
 
     They do with bool, integers, float16 to float64, pairs of these, and ml_dtypes' bfloat16.
 
@@ -70,7 +70,7 @@ def is_computed(dtype: np.dtype) -> bool:
 
 
 def kind_of(dtype: np.dtype) -> str:
-    """NumPy's letter for a kind of types, where bfloat16 is one of the floats.
+    """NumPy's kind letter of a type, with "f" for bfloat16.
 
     >>> kind_of(np.dtype("f2")), kind_of(np.dtype("i1"))
     ('f', 'i')
@@ -84,12 +84,12 @@ _SHORT = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def is_short_float(dtype: np.dtype) -> bool:
-    """Whether a type is one of 16 bits, in which numbers are kept and not computed."""
+    """Whether a type is a 16-bit float, used for storage and not for arithmetic."""
     return dtype.kind in "fV" and dtype.itemsize == 2 and dtype.name in _SHORT
 
 
 def epsilon(dtype: np.dtype) -> float:
-    """The distance from 1 to the next larger number of a type of floats or complex numbers.
+    """The machine epsilon of a float or complex type.
 
     >>> epsilon(np.dtype("f2")) == 2.0**-10
     True
@@ -98,7 +98,7 @@ def epsilon(dtype: np.dtype) -> float:
 
 
 def computed_dtype(dtype: np.dtype) -> np.dtype:
-    """The type in which numbers of a type are computed: float32 for floats of 16 bits.
+    """The type of arithmetic on a type: float32 for 16-bit floats, else itself.
 
     >>> computed_dtype(np.dtype("f2")), computed_dtype(np.dtype("f8"))
     (dtype('float32'), dtype('float64'))
@@ -107,7 +107,7 @@ def computed_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def common_dtype(dtypes: Sequence[np.dtype], numbers: Sequence[complex] = ()) -> np.dtype:
-    """The type that NumPy brings elements of several types to, and numbers of Python beside them.
+    """NumPy's promotion of several types, and of Python numbers beside them.
 
     Raises DTypeError where there is none, as for bfloat16 and float16.
 
@@ -181,13 +181,13 @@ class TensorSpec:
 
 
 def _whole(number: Any) -> int:
-    """A number of NumPy's as one of Python's."""
+    """Convert a NumPy integer to an int."""
     return number if number.__class__ is int else int(number)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreLimits:
-    """What the groups of one core of a GPU share; the defaults are NVIDIA's since Ampere's A100.
+    """Resource limits of a GPU core (SM), for occupancy; the defaults are NVIDIA's since the A100.
 
     A core has so many `registers` of 32 bits, `threads` (work-items) and `groups` at one time; each
     of its `schedulers` begins one instruction of a warp in a cycle. The system takes
@@ -204,7 +204,7 @@ class CoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The facts about a device that constraints and the cost model read.
+    """The device facts that constraints and the cost model read.
 
     Sizes are bytes, rates per second. `name`, `driver` and `dialect` identify the environment;
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
@@ -247,7 +247,7 @@ class Target:
 
     @property
     def clock(self) -> float:
-        """Cycles of a core per second: in each, every unit does one multiply-add."""
+        """Cycles of a core per second, from `rate`: each unit does one multiply-add a cycle."""
         return self.rate * 4 / self.vector_bytes / self.units
 
     @property

@@ -1,4 +1,4 @@
-"""Timers of stages: what a call spends its seconds on, told to the recorder of its context."""
+"""Timers of a call's stages, reported to the recorder in the context."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ STAGES = ("open", "translate", "choose", "lower", "render", "compile", "run")
 
 
 class StageRecorder(Protocol):
-    """What is told of the stages of a call, and of the kernels that serve it."""
+    """Receives the stages of a traced call, and the kernels that serve it."""
 
     def begin(self, stage: str) -> None:
-        """A stage begins, perhaps within another one."""
+        """Begin a stage, possibly nested."""
         ...
 
     def end(self) -> None:
-        """The stage that was begun last ends."""
+        """End the innermost stage."""
         ...
 
     def ran(self, kernel: object) -> None:
-        """A kernel was chosen for the call."""
+        """Record the kernel chosen for the call."""
         ...
 
     def beside(self) -> StageRecorder:
-        """The recorder of work that the call asks of another thread."""
+        """A recorder for work that another thread does for the call."""
         ...
 
 
@@ -35,7 +35,7 @@ recorder: ContextVar[StageRecorder | None] = ContextVar("recorder", default=None
 
 
 class stage:  # noqa: N801
-    """Times a stage, one of STAGES, where the calls of this context are traced."""
+    """Context manager that times a stage, one of STAGES, if the context is traced."""
 
     __slots__ = "_name", "_recorder"
 
@@ -53,7 +53,7 @@ class stage:  # noqa: N801
 
 
 def ran(kernel: object) -> None:
-    """Tells the trace of this context which kernel was chosen."""
+    """Report the chosen kernel to this context's trace, if any."""
     if (told := recorder.get()) is not None:
         told.ran(kernel)
 
@@ -65,11 +65,11 @@ def beside(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function whose stages are timed for a call of another thread, by its recorder."""
+    """Calls a function in this thread with its stages timed by another thread's recorder."""
     return scoped([(recorder, of)], function, *args, **options)
 
 
 def asked_for() -> StageRecorder | None:
-    """The recorder for work that this call asks of another thread; None without a trace."""
+    """A recorder for work handed to another thread; None if the call is not traced."""
     told = recorder.get()
     return None if told is None else told.beside()

@@ -1,4 +1,4 @@
-"""mdtensor's functions of torch's tensors, with torch's layouts, and a backend of `torch.compile`.
+"""mdtensor's functions for torch tensors, with torch's layouts, and a `torch.compile` backend.
 
 All of mdtensor's functions take tensors and give tensors, with gradients, batches, and a place in
 graphs; those here are the ones whose defaults differ. See docs/torch.md.
@@ -63,7 +63,7 @@ def conv(
 
 
 def operator(what: Plan | Callable[..., Any]) -> Callable[..., Any]:
-    """A plan, or a function of tensors that calls mdtensor, as a node of the graphs of torch.
+    """Wrap a plan, or a function that calls mdtensor, as a node of torch's graphs.
 
     `torch.compile` does not look into it: what it calls besides has to be torch's or mdtensor's.
     A plan keeps the shapes and types that it was made for. Raises ArgumentError for what is no
@@ -96,7 +96,7 @@ def backend(graph: Any, inputs: Sequence[Tensor], **options: Any) -> Callable[..
 
 
 def report(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> GraphReport:
-    """What ran where in compiled graphs that a call runs, and what it took.
+    """Time the layers of compiled graphs that a call runs, by mdtensor and by torch.
 
     The function is called with the arguments, `repeats` times after a first one; it may compute
     gradients, too. The report has a row for each layer and function: whether mdtensor or torch

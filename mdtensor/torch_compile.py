@@ -1,4 +1,4 @@
-"""What `torch.compile` knows of mdtensor: its calls stand in graphs, and it is a backend.
+"""Registration with `torch.compile`: Dynamo keeps calls as graph nodes, and finds the backend.
 
 Its tracer, Dynamo, follows calls into all modules but those in a list of its own, which has
 standard ones and numpy. It would take mdtensor's Python for a part of the user's. torch is not
@@ -19,13 +19,13 @@ _SKIPPED = ("mdtensor", "pyopencl", "cupy")
 
 
 class _Finder:
-    """An importer of Dynamo's lists that adds to them, and of nothing else."""
+    """An import hook that patches Dynamo's lists as their modules are loaded."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module's specification, with a loader that adds to the list."""
+        """The spec of a module in `_ADDED`, whose loader also patches it; None for all others."""
         add = _ADDED.get(name)
         if add is None:
             return None
@@ -44,7 +44,7 @@ class _Finder:
 
 
 def _skip_modules(rules: ModuleType) -> None:
-    """Has Dynamo not trace this package, and what it calls compiled code by."""
+    """Make Dynamo skip this package, and the libraries that it calls compiled code by."""
     add = getattr(rules, "add", None)  # as torch has had it since 2.2
     if add is not None:
         for name in _SKIPPED:
@@ -57,7 +57,7 @@ _dynamo: ModuleType | None = None
 
 
 def in_graphs(function: Callable[..., Any]) -> None:
-    """Has Dynamo put calls of a function into its graphs, where their arguments can stand there."""
+    """Make Dynamo keep calls of a function as graph nodes, where their arguments allow it."""
     _functions.append(function)
     if _dynamo is not None:
         _allow(_dynamo)
@@ -73,14 +73,14 @@ def _allow(dynamo: ModuleType) -> None:
 
 
 def _add_backend(registry: ModuleType) -> None:
-    """Has `torch.compile(…, backend="mdtensor")` find its backend, with no entry point too."""
+    """Register the backend under its name, also without an entry point."""
     register = getattr(registry, "register_backend", None)
     if register is not None and _BACKEND not in getattr(registry, "_BACKENDS", ()):
         register(_backend, name=_BACKEND)
 
 
 def _backend(graph: Any, inputs: Sequence[Any], **options: Any) -> Any:
-    """The backend, which is imported when a graph is compiled."""
+    """The backend, imported when a graph is first compiled."""
     return importlib.import_module("mdtensor.torch").backend(graph, inputs, **options)
 
 
@@ -93,7 +93,7 @@ _ADDED: Mapping[str, Callable[[ModuleType], None]] = {
 
 
 def watch() -> None:
-    """Adds to Dynamo's lists, at once or when they are imported."""
+    """Patch Dynamo's lists, now or when their modules are imported."""
     missing = [name for name in _ADDED if name not in sys.modules]
     for name, add in _ADDED.items():
         if name not in missing:

@@ -1,4 +1,4 @@
-"""Deadlines: what is left of a time that several things share."""
+"""Deadlines: a time budget that several operations share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST = 1e9  # seconds: threads cannot wait for longer
 
 
 class Deadline:
-    """A moment by which something shall end, so many seconds of a `clock` from now.
+    """A point in time, `seconds` from now by `clock`.
 
     >>> Deadline(60).within(2).left <= 2
     True
@@ -25,14 +25,14 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """The seconds until then; none once it is over."""
+        """Seconds until the deadline; 0 once it has passed."""
         return max(0.0, self._at - self.clock())
 
     @property
     def is_over(self) -> bool:
-        """Whether that moment has passed."""
+        """Whether the deadline has passed."""
         return self.clock() >= self._at
 
     def within(self, seconds: float) -> Deadline:
-        """The same deadline, or one so many seconds from now if that is earlier."""
+        """The earlier of this deadline and one `seconds` from now."""
         return Deadline(min(seconds, self._at - self.clock()), self.clock)

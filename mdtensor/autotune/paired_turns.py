@@ -1,4 +1,4 @@
-"""Sequential comparison of runs by paired turns: a rival replaces the incumbent on evidence alone.
+"""Paired comparison of alternately timed runs: a rival wins only with statistical certainty.
 
 Nothing is decided by single times or by medians, which noise puts in any order: a rival wins once
 the logarithms of its times over those of the incumbent's, turn by turn, have a sum that is
@@ -30,7 +30,7 @@ _SHORTEST = 1e-9  # seconds
 
 
 def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether times are certainly shorter than others that were taken beside them.
+    """Whether paired times are shorter than others with statistical certainty.
 
     >>> is_faster([0.9, 0.91, 0.9, 0.9], [1.0] * 4), is_faster([0.9, 1.0, 0.9, 0.9], [1.0] * 4)
     (True, False)
@@ -57,7 +57,7 @@ def fastest_by_turns(
     is_over: Callable[[], bool],
     cost: Callable[[T, float], float] = lambda _, seconds: seconds,
 ) -> tuple[T, dict[T, list[float]]]:
-    """The best rival that is certainly faster than all incumbents, else one of these; and times.
+    """The best rival certainly faster than all incumbents, else the best incumbent; and all times.
 
     `by_turns` times all that it is given, the incumbents first, so that each has the same turns as
     these. The worse half of the rivals is left out each time; it ends once the best one left is

@@ -1,4 +1,4 @@
-"""How a search is going, for people: a live line in a terminal, a line now and then elsewhere."""
+"""Progress display of a search: a live line in a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_TITLE = 12  # letters: of fewer nobody can tell what they are of
 
 
 class ProgressLine:
-    """Shows the best so far, counts and time left; give it to a search as `on_trial`.
+    """Shows the best result, counts and time left; pass it to a search as `on_trial`.
 
     In a terminal one line is kept up to date (by rich, imported only then), whose title, the last
     part, is shortened in its middle to fit; elsewhere a line is written every `interval_s` seconds.
@@ -134,7 +134,7 @@ class ProgressLine:
 
 
 def shortened(text: str, room: float) -> str:
-    """A text without its middle where it is longer than the room; nothing where that is tiny.
+    """A text with its middle elided to fit `room` characters; empty where that is tiny.
 
     >>> shortened("md_hom[i:64, j:32](mul, (cc, pw(add)))", 26)
     'md_hom[i:64, …c, pw(add)))'
@@ -163,7 +163,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A while, in whole seconds.
+    """A duration, in whole seconds.
 
     >>> format_duration(7.2), format_duration(75), format_duration(7300), format_duration(math.inf)
     ('7 s', '1:15 min', '2:01 h', 'any time')

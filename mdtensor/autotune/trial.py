@@ -1,4 +1,4 @@
-"""What measuring one configuration found."""
+"""The result of measuring one configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of one measurement; only status `"ok"` has seconds that count.
+    """The outcome of one measurement; only status `"ok"` has valid seconds.
 
     `seconds` is the time of one execution, `spread` how far its repetitions lie apart (in
     seconds), `detail` a text for people: the compiler's message, the largest error, the signal.
@@ -37,7 +37,7 @@ class Trial:
 
     @property
     def cost(self) -> float:
-        """Seconds where they count, else infinity."""
+        """Seconds of a valid trial, else infinity."""
         if self.status != "ok" or self.seconds is None:
             return math.inf
         return self.seconds

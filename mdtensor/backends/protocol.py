@@ -1,4 +1,4 @@
-"""What every backend offers: devices, compiled programs, and how arrays reach them."""
+"""The protocols of backends: devices, compilers and compiled programs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Array = Any  # an array of the backend: numpy.ndarray, cupy.ndarray, …
 
 
 class CompiledProgram(Protocol):
-    """A compiled program, ready to be launched any number of times by any thread."""
+    """A compiled program bound to sizes, launchable from any thread."""
 
     def __call__(self, *arrays: Array) -> None:
-        """Runs the kernels on input and output arrays and waits for them where NumPy would."""
+        """Run the kernels on inputs and outputs; blocks only where NumPy would."""
         ...
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
-        """The same program for other run-time sizes, without compiling again."""
+        """Rebind the program to other run-time sizes, without compiling again."""
         ...
 
     def launcher(self) -> Callable[..., None]:
-        """A function that does what a call does, made for calling it often."""
+        """A function equivalent to a call, optimised for repeated calls."""
         ...
 
     def beginner(
         self, *, behind: bool = False
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
-        """A launcher that only begins the work, and a function that waits for it.
+        """A launcher that returns at once, and a function that waits for the work.
 
         The function is None where the launcher returns when NumPy would. Work that comes `behind`
         what the device's threads were given before is theirs too, where that can be.
@@ -40,15 +40,15 @@ class CompiledProgram(Protocol):
 
 
 class Compiler(Protocol):
-    """What compiles programs in another process than the one that runs them."""
+    """A compiler that needs no access to the device, for other processes."""
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """Compiles a program without sizes; CompileError where the source is refused."""
+        """Compile a program not bound to sizes; CompileError if the source is refused."""
         ...
 
 
 class ComputeDevice(Protocol):
-    """A device: its facts, its compiler, its arrays.
+    """A backend's device: Target, compiler and arrays.
 
     `faults` are the errors after which it may be lost to the process. One that `hurries` compiles
     a hasty program in a fraction of the time that another takes.
@@ -59,12 +59,12 @@ class ComputeDevice(Protocol):
 
     @property
     def binaries(self) -> Binaries:
-        """Machine code that is kept for other processes, by `machine_code_key`."""
+        """The disk cache of machine code, by `machine_code_key`."""
         ...
 
     @property
     def target(self) -> Target:
-        """The facts that schedules depend on."""
+        """The device facts for schedules."""
         ...
 
     @property
@@ -74,35 +74,35 @@ class ComputeDevice(Protocol):
 
     @property
     def compiler(self) -> Mapping[str, str] | None:
-        """What `select.open_compiler` takes; None where the device itself must compile."""
+        """The description for `select.open_compiler`; None if only the device can compile."""
         ...
 
     def machine_code_key(self, source: KernelSource) -> str:
-        """What decides the machine code of a program: the device, its driver, options, the text."""
+        """The cache key of machine code: the device, its driver, options, the text."""
         ...
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """Compiles a program, for `load`; CompileError where it is refused."""
+        """Compile a program, for `load`; CompileError if it is refused."""
         ...
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """The program that a compiler made, in this process or another; CompileError if refused."""
+        """Load a program compiled in this or another process; CompileError if it is refused."""
         ...
 
     def is_captured(self) -> bool:
-        """Whether what this thread launches now is recorded, to run at any time later."""
+        """Whether this thread's launches are being captured into a graph."""
         ...
 
     def is_lost(self) -> bool:
-        """Whether this process can no longer use the device."""
+        """Whether the device is unusable in this process."""
         ...
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """Compiles a program, bound to run-time sizes; CompileError where the source is refused."""
+        """Compile a program and bind it to sizes; CompileError if it is refused."""
         ...
 
     def empty(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
     ) -> Array:
-        """An uninitialised array, aligned so that streaming stores apply."""
+        """An uninitialised array, aligned for streaming stores."""
         ...

@@ -1,4 +1,4 @@
-"""Which device computes: by name, by `MDTENSOR_DEVICE`, or the best one there is."""
+"""Selection of a device: by name, by `MDTENSOR_DEVICE`, or the best available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AS_TORCH_SAYS = re.compile(r"^cuda:(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class UsableDevice:
-    """A device that could be used: its name, the kind of arrays it takes, and how to open it.
+    """An available device: its name, array kind, and how to open it.
 
     `by` is what its kernels are compiled by: "llvm", "opencl" or "cuda".
     """
@@ -30,7 +30,7 @@ class UsableDevice:
     by: str = ""
 
     def is_called(self, name: str) -> bool:
-        """Whether a name is `by`, a part of this one's, or what torch calls it, such as "cuda:1".
+        """Whether a name means this device: `by`, a part of its name, or torch's name for it.
 
         >>> Found("Portable Computing Language: cpu", "numpy", object, "opencl").is_called("OpenCL")
         True
@@ -39,13 +39,13 @@ class UsableDevice:
 
 
 def is_called(name: str, by: str, said: str) -> bool:
-    """Whether a device is meant: by its compiler, a part of its name, or what torch calls it."""
+    """Whether `said` means a device: its compiler, a part of its name, or torch's "cuda:1"."""
     said = _AS_TORCH_SAYS.sub(r"cuda \1:", said.lower())
     return said == by or said in name.lower()
 
 
 def found_devices() -> list[UsableDevice]:
-    """Every device of this machine, those that are chosen first at the front.
+    """All devices of this machine, in order of preference.
 
     Raises NoDeviceError where there is none; its hint says what to install.
     """
@@ -56,7 +56,7 @@ def found_devices() -> list[UsableDevice]:
 
 
 def _search() -> tuple[list[UsableDevice], list[str]]:
-    """The devices, and why a library found none."""
+    """All devices, and the messages of libraries that found none."""
     reasons: list[str] = []
     found = _llvm_devices()
     try:
@@ -77,7 +77,7 @@ def _nothing_found(reasons: Sequence[str]) -> NoDeviceError:
 
 
 def _hint_for_numpy() -> str:
-    """What to install where nothing computes NumPy's arrays."""
+    """The install hint for a machine without a device for NumPy arrays."""
     from mdtensor.backends.llvm import presence
     from mdtensor.backends.opencl import opencl_runtime
 
@@ -89,7 +89,7 @@ def _hint_for_numpy() -> str:
 def _not_called(
     wanted: str | None, arrays: str, found: Sequence[UsableDevice], reasons: Sequence[str]
 ) -> NoDeviceError:
-    """The error where devices were found, but none for these arrays by that name."""
+    """The error if devices exist, but none for these arrays by that name."""
     available = [device.name for device in found if device.arrays == arrays]
     asked = (wanted or "").lower()
     if "llvm" in asked:
@@ -153,13 +153,13 @@ def _cuda_devices() -> list[UsableDevice]:
 
 
 def is_llvm_default() -> bool:
-    """Whether LLVM's device is the one of NumPy's arrays, which nothing has to be opened for."""
+    """Whether NumPy arrays are computed by LLVM's device, determined without opening one."""
     wanted = os.environ.get(VARIABLE) or ""
     return any(device.is_called(wanted) for device in _llvm_devices())
 
 
 def open_device(name: str | None = None, arrays: str = "numpy") -> ComputeDevice:
-    """The device whose name contains `name` (by default that of `MDTENSOR_DEVICE`).
+    """Open the device whose name contains `name`, by default `MDTENSOR_DEVICE`.
 
     Without a name: the first that takes the given kind of arrays. Raises NoDeviceError where no
     device fits.
@@ -179,7 +179,7 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> ComputeDevice
 
 
 def open_compiler(description: Mapping[str, str]) -> Compiler:
-    """The compiler that a device describes (see `Device.compiler`)."""
+    """Open the compiler of a description (see `ComputeDevice.compiler`)."""
     if description["kind"] == "nvrtc":
         from mdtensor.backends.cuda.nvrtc import Nvrtc
 

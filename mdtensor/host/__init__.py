@@ -1,4 +1,4 @@
-"""Host code for kernels of your own: devices, buffers, launches in the order of their data.
+"""Host code for user kernels: devices, buffers, and launches ordered by data dependences.
 
 The page docs/host.md shows it.
 """

@@ -1,4 +1,4 @@
-"""Where the newest elements of a buffer are, range by range, and which commands use them."""
+"""Coherence state of a buffer: per range, where valid copies are and which commands use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_COMMANDS = 16  # of a range and a place, until those that are done are drop
 
 @dataclass(slots=True)
 class Range:
-    """Elements that were treated alike.
+    """A range of elements with one coherence state.
 
     `newest` are the places that have them, each with the command that brings or computes them
     there, or None once they are there; none at all until elements are written first. `used` are
@@ -35,7 +35,7 @@ class Range:
     is_lent: bool = False
 
     def use(self, place: Place, command: DeviceCommand) -> None:
-        """Notes a command that reads the elements at a place."""
+        """Record a command that reads the range at a place."""
         users = self.used.setdefault(place, [])
         # Where most of many are not done, they are asked again when there are twice as many.
         if len(users) >= MOST_COMMANDS and len(users).bit_count() == 1:
@@ -43,17 +43,17 @@ class Range:
         users.append(command)
 
     def write(self, place: Place, command: DeviceCommand | None) -> None:
-        """Makes one place the only one with the newest elements, after a command."""
+        """Invalidate all copies but the one at `place`, valid after `command`."""
         self.newest = {place: command}
         self.used[place] = [] if command is None else [command]
 
     def before_write(self, place: Place) -> list[DeviceCommand]:
-        """The commands that must be done before elements at a place change."""
+        """The commands that a write to the range at a place has to wait for."""
         brought = self.newest.get(place)
         return [*self.used.get(place, ()), *([] if brought is None else [brought])]
 
     def _settle(self) -> None:
-        """Forgets commands that are done."""
+        """Drop completed commands."""
         self.newest = {
             place: None if command is None or command.is_done() else command
             for place, command in self.newest.items()
@@ -62,19 +62,19 @@ class Range:
         self.used = {place: used for place, used in waiting.items() if used}
 
     def settled(self) -> tuple[object, ...]:
-        """What has to be equal in neighbours that become one."""
+        """The state, without completed commands; neighbours with equal states are merged."""
         self._settle()
         return self.newest, self.used, self.is_lent
 
 
 class BufferState:
-    """Ranges that follow each other and cover a buffer."""
+    """The ranges of a buffer, contiguous and in order."""
 
     def __init__(self, size: int, *, is_filled: bool) -> None:
         self.ranges = [Range(0, size, {HOST: None} if is_filled else {})] if size else []
 
     def within(self, begin: int, end: int) -> list[Range]:
-        """The ranges of these elements, cut so that they begin and end with them."""
+        """The ranges of elements `begin` to `end`, split at these bounds."""
         if begin >= end:
             return []
         if len(self.ranges) > MOST_RANGES:
@@ -83,12 +83,12 @@ class BufferState:
         return self.ranges[first:last]
 
     def written(self, begin: int, end: int, place: Place, command: DeviceCommand | None) -> None:
-        """Notes that a command, which waited for all others there, writes all of these elements."""
+        """Record a command that writes all these elements, after all others on them."""
         for each in self.within(begin, end):
             each.write(place, command)
 
     def _cut(self, at: int) -> int:
-        """The number of the range that begins there, which it does from now on."""
+        """Split the ranges at an element; the position of the range that begins there."""
         n = bisect.bisect_left(self.ranges, at, key=lambda each: each.begin)
         if n < len(self.ranges) and self.ranges[n].begin == at:
             return n

@@ -1,4 +1,4 @@
-"""Buffers: arrays whose newest elements may lie on any device, and parts of them."""
+"""Buffers: arrays with copies on host and devices that are kept coherent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_AXES = 64  # that NumPy's arrays have
 
 
 class Part:
-    """Rows of a buffer, `x[a:b]`, which are read and written as the buffer is."""
+    """A view of a buffer's rows, `x[a:b]`, readable and writable like the buffer."""
 
     def __init__(self, whole: BufferMemory, begin: int, end: int, shape: tuple[int, ...]) -> None:
         self.whole, self.begin, self.end, self.shape = whole, begin, end, shape
@@ -47,7 +47,7 @@ class Part:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Part:
-        """Rows from one to another; IndexingError for all else, and where there are fewer."""
+        """A view of rows; IndexingError out of bounds, and for other indices."""
         if index is Ellipsis:
             return self
         if not self.shape or type(index) is not slice or index.step not in (None, 1):
@@ -70,7 +70,7 @@ class Part:
         return Part(self.whole, first, first + (end - begin) * of_row, shape)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Writes elements in the host's memory; devices get them when they read them next."""
+        """Write elements in host memory; devices copy them when they next read them."""
         part = self[index]
         if isinstance(value, Part):
             value = value.numpy()
@@ -84,7 +84,7 @@ class Part:
         part.whole.write_on_host(part.begin, part.end, elements)
 
     def numpy(self) -> Array:
-        """The elements, as an array of NumPy's that cannot be written, once they are computed.
+        """A read-only NumPy array of the elements, after waiting for them.
 
         It does not change where the buffer does. Raises LaunchError where a command that the
         elements wait for failed, ArgumentError where they were never written.
@@ -106,7 +106,7 @@ class Part:
 
 
 class DeviceBuffer(Part):
-    """An array for kernels of the user's on any device; see `host.buffer`."""
+    """An array for user kernels on any device; see `host.buffer`."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], array: Array | None) -> None:
         size = math.prod(shape)
@@ -114,7 +114,7 @@ class DeviceBuffer(Part):
 
 
 class BufferMemory:
-    """The memory of a buffer in every place, and what is where; under LOCK.
+    """A buffer's allocations on host and devices, with their coherence state; guarded by LOCK.
 
     A device has memory for the elements from the first to the last that it was given.
     """
@@ -126,7 +126,7 @@ class BufferMemory:
         self._state = BufferState(size, is_filled=array is not None)
 
     def lent(self, begin: int, end: int) -> tuple[Array, list[DeviceCommand]]:
-        """A view of the host's memory, and the commands after which it has the newest elements."""
+        """A read-only host view, and the commands to wait for before it is up to date."""
         after = self.bring(HOST, begin, end)
         for each in self._state.within(begin, end):
             each.is_lent = True
@@ -135,7 +135,7 @@ class BufferMemory:
         return view, after
 
     def write_on_host(self, begin: int, end: int, elements: Array) -> None:
-        """Copies elements into the host's memory, which then is the only one that has them."""
+        """Write elements in host memory; copies on devices become stale."""
         with LOCK:
             found = self._state.within(begin, end)
             self._free_host(found)
@@ -145,7 +145,7 @@ class BufferMemory:
             self._state.written(begin, end, HOST, None)
 
     def make_room(self, device: Device, begin: int, end: int) -> None:
-        """Has memory for these elements on a device, which may move what it has of others."""
+        """Allocate memory for the elements on a device; may move others that it has."""
         known = self._memory.get(device)
         if known is not None and known[0] <= begin and end <= known[1]:
             return
@@ -162,7 +162,7 @@ class BufferMemory:
         self._memory[device] = low, high, memory
 
     def _move(self, device: Device, first: int, last: int, places: tuple[Any, int, Any]) -> None:
-        """Copies elements to other memory of their device, stale ones too, by one command."""
+        """Copy elements, stale ones too, to a new allocation on the same device."""
         ranges = self._state.within(first, last)
         memory, to, old = places
         # Also for stale ones, since what uses them lets go of the old memory then.
@@ -175,13 +175,13 @@ class BufferMemory:
                 each.newest[device] = command
 
     def memory(self, device: Device, begin: int, end: int) -> Any:
-        """What a kernel on a device takes for these elements."""
+        """The kernel argument for these elements on a device."""
         first, _, memory = self._memory[device]
         size = self.dtype.itemsize
         return device.native.part(memory, (begin - first) * size, (end - begin) * size)
 
     def bring(self, place: Device | None, begin: int, end: int) -> list[DeviceCommand]:
-        """Copies elements to where they are not; the commands after which all are there.
+        """Copy stale elements to a place; the commands after which all are valid there.
 
         Raises ArgumentError where elements were never written.
         """
@@ -204,17 +204,17 @@ class BufferMemory:
         return [command for each in found if (command := each.newest[place]) is not None]
 
     def before_write(self, device: Device, begin: int, end: int) -> list[DeviceCommand]:
-        """The commands that a kernel waits for which writes elements."""
+        """The commands that a kernel which writes the elements waits for."""
         ranges = self._state.within(begin, end)
         return [command for each in ranges for command in each.before_write(device)]
 
     def used(self, device: Device, begin: int, end: int, command: DeviceCommand) -> None:
-        """Notes a kernel that reads elements."""
+        """Record a kernel that reads the elements."""
         for each in self._state.within(begin, end):
             each.use(device, command)
 
     def written(self, device: Device, begin: int, end: int, command: DeviceCommand) -> None:
-        """Notes a kernel that writes elements."""
+        """Record a kernel that writes the elements."""
         self._state.written(begin, end, device, command)
 
     def _bring_home(self, each: Range) -> None:
@@ -229,7 +229,7 @@ class BufferMemory:
         each.used[HOST] = [command]
 
     def _bring_to(self, device: Device, each: Range) -> None:
-        """From a device that it can copy from, else from the host, where the host has it first."""
+        """Copy a range to a device, from one of the same family or else by way of the host."""
         family = device.native.family
         near = (p for p in each.newest if p is not None and p.native.family == family)
         source = next(near, None)
@@ -260,7 +260,7 @@ class BufferMemory:
         return self._on_host()[each.begin : each.end].view(np.uint8)
 
     def _free_host(self, ranges: Iterable[Range]) -> None:
-        """Has the buffer go on in other memory where a caller has a view of one of these ranges."""
+        """Reallocate host memory if the caller has a view of a range about to change."""
         ranges = [*ranges]
         if self._host is None or not any(each.is_lent for each in ranges):
             return
@@ -273,7 +273,7 @@ class BufferMemory:
 
 
 def _wait(each: Range) -> None:
-    """Waits for what uses elements in the host's memory."""
+    """Wait for all commands that use a range's host memory."""
     for command in each.before_write(HOST):
         command.wait()
     each.used.pop(HOST, None)
@@ -299,7 +299,7 @@ def buffer(array: Any) -> DeviceBuffer:
 
 
 def empty(shape: int | Sequence[int], dtype: Any = np.float32) -> DeviceBuffer:
-    """A buffer whose elements are written first; nothing lies anywhere until then.
+    """An uninitialised buffer; memory is allocated when elements are first written.
 
     Raises ShapeError for what is no shape, DTypeError for elements that are no numbers.
 
@@ -318,7 +318,7 @@ def empty(shape: int | Sequence[int], dtype: Any = np.float32) -> DeviceBuffer:
 
 
 def whole_numbers(name: str, given: Any) -> tuple[int, ...]:
-    """The whole numbers that a caller gave, or the one; DTypeError for anything else."""
+    """One or several integers as a tuple; DTypeError for anything else."""
     several = beginning(given, MOST_AXES) if is_iterable(given) else [given]
     return tuple(whole(name, each) for each in several)
 
@@ -332,34 +332,34 @@ def _check(dtype: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A buffer as an argument of a kernel, and what the kernel does with it."""
+    """A buffer argument of a kernel, with its access mode."""
 
     part: Part
     kind: Literal["read", "write", "read_write"]
 
     @property
     def reads(self) -> bool:
-        """Whether the kernel sees the elements that are there."""
+        """Whether the kernel reads existing elements."""
         return self.kind != "write"
 
     @property
     def writes(self) -> bool:
-        """Whether the kernel changes elements."""
+        """Whether the kernel writes elements."""
         return self.kind != "read"
 
 
 def read(part: Part) -> Access:
-    """A buffer, or rows of it, that a kernel reads and does not write."""
+    """Pass a buffer, or rows of it, to a kernel that only reads it."""
     return _access(part, "read")
 
 
 def write(part: Part) -> Access:
-    """A buffer, or rows of it, of which a kernel writes every element and reads none before."""
+    """Pass a buffer, or rows of it, to a kernel that overwrites every element."""
     return _access(part, "write")
 
 
 def read_write(part: Part) -> Access:
-    """A buffer, or rows of it, that a kernel reads and writes, or of which it writes some."""
+    """Pass a buffer, or rows of it, to a kernel that reads and writes, or writes some elements."""
     return _access(part, "read_write")
 
 

@@ -1,4 +1,4 @@
-"""Devices for kernels of the user's, whose commands are ordered and noted."""
+"""Devices for user kernels; commands are ordered by events and recorded for profiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Native = OpenCLQueue | CudaStreams
 
 
 class DeviceCommand:
-    """A command that a device was given: a copy or a kernel."""
+    """A command enqueued on a device: a copy or a kernel."""
 
     __slots__ = ("_event", "device", "kind", "name", "nbytes")
 
@@ -38,29 +38,29 @@ class DeviceCommand:
         note(self)
 
     def wait(self) -> None:
-        """Waits until it is done; LaunchError where it failed."""
+        """Wait for the command; LaunchError if it failed."""
         self.device.native.wait(self._event)
 
     def is_done(self) -> bool:
-        """Whether it is done."""
+        """Whether the command has completed."""
         return self.device.native.is_done(self._event)
 
     def event_for(self, device: Device) -> Any:
-        """Its event, where commands of that device can wait for it; None after a wait for it."""
+        """The event if that device can wait for it; else None, after a blocking wait."""
         if device.native.family == self.device.native.family:
             return self._event
         self.wait()
         return None
 
     def span(self) -> Span:
-        """When it ran; waits for it."""
+        """The time span of the command's execution, after waiting for it."""
         self.wait()
         times = self.device.native.times(self._event)
         return Span(self.kind, self.name, self.device.name, *times, self.nbytes)
 
 
 class Device:
-    """A device that runs kernels of the user's, by OpenCL or by CUDA; see `host.devices`."""
+    """A device that runs user kernels, by OpenCL or CUDA; see `host.devices`."""
 
     def __init__(self, native: Native) -> None:
         self.native = native
@@ -71,21 +71,21 @@ class Device:
         return f"<device {self.name}>"
 
     def wait(self) -> None:
-        """Waits until all that the device was given is done; LaunchError where some failed."""
+        """Wait for all commands of the device; LaunchError if one failed."""
         with noted("wait", self.name):
             self.native.finish()
 
     def put(
         self, memory: Any, begin: int, source: Any, after: Iterable[DeviceCommand]
     ) -> DeviceCommand:
-        """Copies bytes of the host to memory of the device."""
+        """Copy bytes from host to device memory."""
         event = self.native.put(memory, begin, source, self._events(after))
         return self._given(event, "copy to", "", source.nbytes)
 
     def get(
         self, target: Any, memory: Any, begin: int, after: Iterable[DeviceCommand]
     ) -> DeviceCommand:
-        """Copies memory of the device to bytes of the host."""
+        """Copy bytes from device to host memory."""
         event = self.native.get(target, memory, begin, self._events(after))
         return self._given(event, "copy from", "", target.nbytes)
 
@@ -98,7 +98,7 @@ class Device:
         nbytes: int,
         after: Iterable[DeviceCommand],
     ) -> DeviceCommand:
-        """Copies bytes to memory of this device from that of one of the same family."""
+        """Copy bytes from memory of a device of the same family to this one's."""
         event = self.native.copy(target, to, source, begin, nbytes, self._events(after))
         return self._given(event, "copy between", "", nbytes)
 
@@ -126,7 +126,7 @@ _opened: dict[str, Device] = {}
 
 
 def devices(name: str = "") -> list[Device]:
-    """The devices of this machine that run kernels of the user's: OpenCL's, then CUDA's.
+    """The devices that run user kernels: OpenCL's, then CUDA's.
 
     With a name those that are called so: "opencl", "cuda", "cuda:1", or a part of a device's name.
     Raises NoDeviceError where there is none at all, DeviceError where none is called so.
@@ -154,7 +154,7 @@ def devices(name: str = "") -> list[Device]:
 
 
 def device(name: str = "") -> Device:
-    """The first device that is called so, see `devices`.
+    """The first device that matches a name, see `devices`.
 
     >>> device("opencl").language
     'opencl'
@@ -166,7 +166,7 @@ _Found = tuple[str, str, Callable[[], Native]]
 
 
 def _found() -> tuple[list[_Found], NoDeviceError | None]:
-    """Name, language and opener of every device; why a library found none."""
+    """Name, language and opener of every device; the error of OpenCL's library if there is one."""
     found: list[_Found] = []
     reason = None
     try:

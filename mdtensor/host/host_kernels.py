@@ -1,4 +1,4 @@
-"""Kernels of the user's: compiled for every device that runs them, launched on buffers."""
+"""User kernels: compiled per device on demand, launched on buffers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kernel:
     def __call__(
         self, global_size: Size, local_size: Size | None = None, *, device: Device | None = None
     ) -> Launch:
-        """A launch by so many work-items in all and in a group, one to three numbers of each.
+        """A launch of `global_size` work-items in groups of `local_size`, in 1 to 3 dims.
 
         In CUDA's words these are threads, in all and in a block. Without a local size, OpenCL
         chooses one. `device` is where it runs, by default the kernel's own device, or the first
@@ -63,7 +63,7 @@ class Kernel:
         return Launch(self, chosen, whole, group)
 
     def compiled(self, device: Device) -> Any:
-        """The kernel for a device, under LOCK.
+        """Compile the kernel for a device; memoised, guarded by LOCK.
 
         Raises CompileError with the compiler's words and numbered source.
         """
@@ -76,7 +76,7 @@ class Kernel:
 
 
 class Launch:
-    """A kernel with sizes and a device, which is called with the kernel's arguments."""
+    """A kernel bound to sizes and a device, to be called with the arguments."""
 
     def __init__(
         self, kernel: Kernel, device: Device, whole: tuple[int, ...], group: tuple[int, ...] | None
@@ -84,7 +84,7 @@ class Launch:
         self.kernel, self.device, self.whole, self.group = kernel, device, whole, group
 
     def __call__(self, *arguments: Any) -> None:
-        """Enqueues the kernel, after all commands that its buffers wait for, and returns.
+        """Enqueue the kernel after the commands that its buffers depend on; does not block.
 
         An argument is a number, or a buffer as `host.read`, `host.write` or `host.read_write`.
         What is read is copied to the device where it is not there yet.
@@ -140,7 +140,7 @@ def kernel(
     options: Sequence[str] = (),
     device: Device | None = None,
 ) -> Kernel:
-    """A kernel of a text in OpenCL C or CUDA C++; the text tells its language and arguments.
+    """A kernel from OpenCL C or CUDA C++ source, which determines language and arguments.
 
     `name` says which, where the text defines several. `options` are for the compiler, such as
     `"-DN=16"`. It is compiled when a device first runs it.
@@ -198,6 +198,6 @@ def _checked(position: int, declared: KernelParameter, given: Any) -> Any:
 
 
 def _fits(declared: np.dtype[Any], given: np.dtype[Any]) -> bool:
-    """Whether a pointer may go to elements: its own type, pairs of it, or records."""
+    """Whether a pointer type matches a buffer's: the same type, complex of it, or records."""
     is_pair = given.kind == "c" and given.itemsize == 2 * declared.itemsize
     return declared == given or is_pair or given.kind == "V"

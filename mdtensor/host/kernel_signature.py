@@ -1,4 +1,4 @@
-"""What the text of a kernel, in OpenCL C or CUDA C++, says of its language and its arguments."""
+"""Parsing of kernel signatures from OpenCL C or CUDA C++ source."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _VECTOR = re.compile(r"^(u?(?:char|short|int|long)|half|float|double)(?:2|3|4|8|
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """An argument of a kernel; `dtype` is None where the text does not tell its type.
+    """A parameter of a kernel; `dtype` is None for an unknown type.
 
     `is_local` is memory of a work-group, which a launch has to give a size.
     """
@@ -72,7 +72,7 @@ class Signature:
 
 
 def signature_of(text: str, name: str | None) -> Signature:
-    """The kernel that a text defines; the one of that name, where it defines several.
+    """The signature of a kernel in source text, by name if there are several.
 
     >>> found = signature_of("kernel void f(global const float* x, int n) {}", None)
     >>> found.language, found.name, [each.dtype.name for each in found.arguments]
@@ -127,7 +127,7 @@ def _argument(text: str) -> KernelParameter:
 
 
 def scalar(argument: KernelParameter, value: Any, where: str) -> Any:
-    """A number of NumPy's, of the type that the kernel declares.
+    """Convert a number to the NumPy scalar type of a kernel's parameter.
 
     Raises DTypeError where the type is not known, or does not hold the number.
     """

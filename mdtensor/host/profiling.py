@@ -1,4 +1,4 @@
-"""Profiles: what devices and the host did, as a table and as a trace that Perfetto opens."""
+"""Profiles of devices and host, as a table and as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTLED = 256  # so often commands that are done become spans
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What was done where, in seconds on `time.perf_counter`'s clock, and the bytes it moved.
+    """A timed activity: seconds on `time.perf_counter`'s clock, and the bytes moved.
 
     `kind` is "kernel", "copy to", "copy from" or "copy between" on a device, and "compile" or
     "wait" on the host.
@@ -36,19 +36,19 @@ class Span:
 
 
 class Timed(Protocol):
-    """A command of a device, which knows its span once it is done."""
+    """A device command, whose span is available once it has completed."""
 
     def is_done(self) -> bool:
-        """Whether it is done."""
+        """Whether the command has completed."""
         ...
 
     def span(self) -> Span:
-        """Waits for the command; LaunchError where it failed."""
+        """The command's span, after waiting for it; LaunchError if it failed."""
         ...
 
 
 class Profile:
-    """Commands, waits and compilations inside of a `with`, and mdtensor's own calls there.
+    """Commands, waits and compilations within a `with`, and mdtensor's calls there.
 
     `print` gives a table, `save` a file of events; both wait for commands that are not done.
     """
@@ -59,7 +59,7 @@ class Profile:
         self._noted: list[Timed | Span] = []
 
     def add(self, noted: Timed | Span) -> None:
-        """Notes a command or what the host did; one of too many is counted."""
+        """Record a command or a span; beyond MOST_SPANS only their number is counted."""
         if len(self._noted) >= MOST_SPANS:
             self.left_out += 1
             return
@@ -68,7 +68,7 @@ class Profile:
             self._settle(len(self._noted) - 2 * _SETTLED, only_done=True)
 
     def _settle(self, first: int, *, only_done: bool) -> None:
-        """Has spans in the place of commands, which keep memory that they use."""
+        """Replace commands, which keep memory alive, by their spans."""
         for n, noted in enumerate([*self._noted]):
             if n < first or isinstance(noted, Span) or (only_done and not noted.is_done()):
                 continue
@@ -79,7 +79,7 @@ class Profile:
 
     @property
     def spans(self) -> list[Span]:
-        """What was noted, in the order in which it was asked for; without commands that failed."""
+        """The recorded spans in order, without failed commands."""
         self._settle(0, only_done=False)
         return [each for each in self._noted if isinstance(each, Span) and each.kind != "failed"]
 
@@ -87,7 +87,7 @@ class Profile:
         return _table(self.spans, self.left_out) + (f"\n\n{self.calls}" if self.calls.calls else "")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes Chrome's trace events as JSON, which ui.perfetto.dev opens.
+        """Write Chrome trace events as JSON, for ui.perfetto.dev.
 
         Each device has rows for kernels and for copies, two or more where some overlap. Raises
         ArgumentError for what is no path, OSError where it cannot be written.
@@ -100,7 +100,7 @@ _entered = ContextSettings[Profile]("profiles")
 
 @contextmanager
 def profile() -> Generator[Profile]:
-    """Profiles what this thread or task does inside: kernels, copies, waits, compilations, calls.
+    """Profile this thread or task: kernels, copies, waits, compilations, calls.
 
     Where profiles are nested, each notes what is inside of it.
     """
@@ -113,14 +113,14 @@ def profile() -> Generator[Profile]:
 
 
 def note(noted: Timed | Span) -> None:
-    """Tells the profiles of this context."""
+    """Add a command or a span to all profiles of this context."""
     for each in _entered.values:
         each.add(noted)
 
 
 @contextmanager
 def noted(kind: str, name: str) -> Generator[None]:
-    """Notes what the calling thread does inside."""
+    """Context manager that records a span of the calling thread."""
     begin = time.perf_counter()
     try:
         yield
@@ -129,7 +129,7 @@ def noted(kind: str, name: str) -> Generator[None]:
 
 
 def _table(spans: Sequence[Span], left_out: int) -> str:
-    """A line for everything of one kind and name on one device: how often, how long, how much."""
+    """A table of spans by device, kind and name: count, milliseconds, MB and GB/s."""
     rows: dict[tuple[str, str, str], list[Span]] = {}
     for span in spans:
         rows.setdefault((span.where, span.kind, span.name), []).append(span)
@@ -153,7 +153,7 @@ def _table(spans: Sequence[Span], left_out: int) -> str:
 
 
 def _events(spans: Sequence[Span]) -> list[dict[str, Any]]:
-    """An event for each span; those of a row do not overlap, so Perfetto draws them in a line."""
+    """Trace events of spans, with overlapping ones in separate rows."""
     found: list[dict[str, Any]] = []
     rows: list[tuple[str, float]] = []  # name of a row, and when its last span ends
     for span in sorted(spans, key=lambda span: span.begin):

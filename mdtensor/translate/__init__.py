@@ -1,1 +1,1 @@
-"""From what a user writes to one formal object, an `md_hom` instance (MDHom)."""
+"""Front ends: from users' programs to `md_hom` instances (MDHom), the formal representation."""

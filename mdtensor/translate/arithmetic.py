@@ -1,4 +1,4 @@
-"""Python's operators and NumPy's functions on symbolic values, by one method each class defines."""
+"""Overloads of Python's operators and NumPy's functions on symbolic values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _prefix(op: str) -> Callable[[Arithmetic[Result]], Result]:
 
 
 class Arithmetic(ABC, Generic[Result_co]):
-    """Gives a class all of Python's arithmetic; `applied(op, *operands)` makes the result.
+    """A mixin of Python's arithmetic operators, all by way of `applied(op, *operands)`.
 
     `==` and `!=` are left alone, since they say whether two symbolic values are the same one.
     """
@@ -47,7 +47,7 @@ class Arithmetic(ABC, Generic[Result_co]):
 
     @abstractmethod
     def applied(self, op: str, *operands: Any) -> Result_co:
-        """The symbolic value of an operation of `translate.operations` on operands."""
+        """The symbolic result of an operation (see `translate.operations`) on operands."""
 
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("sub"), _reflected("sub")
@@ -114,7 +114,7 @@ def _refusal(what: str) -> Any:
 
 
 class Aggregate(Arithmetic[NoReturn]):
-    """A traced aggregate (a record, an array, a string), for which Python's defaults mean nothing.
+    """A traced aggregate (record, array, string) without Python's default semantics.
 
     By default Python compares objects by identity, takes each for true, and finds it in sets and
     dicts by its address. All that, and arithmetic, is refused unless a class says what it means.
@@ -124,10 +124,10 @@ class Aggregate(Arithmetic[NoReturn]):
 
     @abstractmethod
     def refused(self, what: str) -> TranslationError:
-        """The error of an operation without a meaning, of which `what` is the name."""
+        """The error for an unsupported operation called `what`."""
 
     def equals(self, other: object) -> Any:
-        """Whether both have the same elements, as an expression; refused by default."""
+        """Elementwise equality of all elements as an expression; refused by default."""
         raise self.refused("a comparison")
 
     def applied(self, op: str, *operands: Any) -> NoReturn:
@@ -159,7 +159,7 @@ class Aggregate(Arithmetic[NoReturn]):
 
 
 def _numpy_name(function: Any) -> str:
-    """As users write it, also where it lies in a module inside of NumPy.
+    """A function's public NumPy name, without private modules.
 
     >>> _numpy_name(np.linalg.norm), _numpy_name(np.sort)
     ('np.linalg.norm', 'np.sort')
@@ -203,7 +203,7 @@ _MOST_DECIMALS = 308
 
 
 def rounded(applied: Applied, a: Any, decimals: int = 0) -> Any:
-    """Rounded half to even, to so many decimals, as NumPy does it; integers stay integers."""
+    """Round half to even to `decimals` places, as NumPy does; integers stay integers."""
     is_whole = a.dtype.kind in "iu"
     if is_whole and decimals >= 0:
         return a

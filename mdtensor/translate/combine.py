@@ -1,4 +1,4 @@
-"""Combine operators: how the parts of an `md_hom` are put together again, dim by dim.
+"""Combine operators: how the parts of an `md_hom` are combined along each dim.
 
 Definitions: 002, section 4.2.2, Examples 1 and 2, and appendix .2 (prefix sums).
 """
@@ -76,7 +76,7 @@ class Operator:
             )
 
     def __call__(self, lhs: Sequence[Values], rhs: Sequence[Values]) -> tuple[Values, ...]:
-        """Both tuples combined, element by element of their arrays."""
+        """Combine two tuples of arrays, elementwise."""
         return evaluated(self.results, [*lhs, *rhs])
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ PAIR_NAMES = ("argmin", "argmax")
 
 
 def named(name: str, dtypes: Sequence[object]) -> Operator:
-    """A named operator, on every element of a tuple: one of `NAMES`, or of `PAIR_NAMES`.
+    """A named operator on tuples: one of `NAMES` for each element, or one of `PAIR_NAMES`.
 
     They are NumPy's functions. NaN wins in `min` and `max`, and loses in `fmin` and `fmax`.
     `lesser` and `greater` take the right value where it is less, or greater, and else the left
@@ -161,7 +161,7 @@ def _neutral(name: str, dtype: np.dtype) -> Number:
 
 
 def _limits(dtype: np.dtype) -> tuple[Number, Number]:
-    """The least and the greatest value of a type; none of complex numbers."""
+    """The least and the greatest value of a type; infinities for floats and complex numbers."""
     if kind_of(dtype) in "fc":
         return -math.inf, math.inf
     if dtype == BOOL:
@@ -221,7 +221,7 @@ def with_ascending_places(best: Operator) -> Operator:
 
 
 def _wins(better: str, value: Expr, other: Expr, comes_first: Expr) -> Expr:
-    """Whether another value takes the place of one."""
+    """Whether `other` replaces `value`: it is better, or equal with a smaller index."""
     tied = equal(other, value)
     if kind_of(value.dtype) == "f":
         tied = tied | (not_equal(other, other) & ~equal(value, value))
@@ -229,7 +229,7 @@ def _wins(better: str, value: Expr, other: Expr, comes_first: Expr) -> Expr:
 
 
 def _is_better(better: str, value: Expr, other: Expr) -> Expr:
-    """Whether another value is better than one; NaN is better than all numbers."""
+    """Whether `other` is better than `value`; NaN is better than all numbers."""
     if kind_of(value.dtype) != "f":
         return apply(better, other, value)
     worse_or_equal = apply({"gt": "le", "lt": "ge"}[better], other, value)
@@ -243,7 +243,7 @@ def operator_from_function(
     commutative: bool = False,
     name: str | None = None,
 ) -> Operator:
-    """The operator that a function of Python `(lhs, rhs)` is on tuples of the given types.
+    """Trace a Python function `(lhs, rhs)` on tuples of the given types as an operator.
 
     `lhs` and `rhs` are tuples, or scalars where there is one type only. `identity` is a tuple or a
     scalar too, or None.
@@ -297,7 +297,7 @@ _SYMMETRIC = frozenset(("add", "mul", "min", "max", "and", "or", "xor", "eq", "n
 
 
 def _is_symmetric(results: Sequence[Expr]) -> bool:
-    """Whether the expressions say the same when left and right change places.
+    """Whether the expressions are invariant under exchange of left and right.
 
     >>> lhs, rhs = param(0, "f4"), param(1, "f4")
     >>> _is_symmetric([lhs + rhs]), _is_symmetric([lhs - rhs])
@@ -313,7 +313,7 @@ def _is_symmetric(results: Sequence[Expr]) -> bool:
 
 
 def _sorted(node: Expr) -> Expr:
-    """The operation with its operands in one order, where it is symmetric."""
+    """A symmetric operation with its operands in canonical order; others unchanged."""
     if node.op not in _SYMMETRIC:
         return node
     return with_args(node, sorted(node.args, key=hash))
@@ -331,7 +331,7 @@ def _of_type(value: object, dtype: np.dtype, position: int, name: str) -> Expr:
 
 
 def as_identity(given: Any) -> tuple[Number, ...] | None:
-    """A neutral tuple from a tuple, a scalar or None."""
+    """The identity as a tuple, from a tuple, a scalar or None."""
     if given is None:
         return None
     values: Sequence[Any] = given if is_sequence(given) else (given,)

@@ -1,4 +1,4 @@
-"""Comparisons of integers, exact as NumPy's: with numbers beyond their type, and of mixed signs."""
+"""Exact comparisons of integers, as NumPy's: of mixed signs, and with numbers out of range."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Applied = Callable[..., Any]
 
 
 def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
-    """What a comparison of integers becomes that have no common type of integers; else None.
+    """Rewrite a comparison of integers without a common integer type; None if unneeded.
 
     >>> from mdtensor.translate.scalar import apply, param, weak
     >>> exact_comparison(apply, "lt", param(0, "u1"), weak(300))
@@ -46,7 +46,7 @@ def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _source(operand: Any) -> Any:
-    """The integer that a wider one was converted from, which it equals."""
+    """The integer operand below a widening cast; others unchanged."""
     if operand.op != "cast" or operand.weak or operand.dtype.kind not in "iu":
         return operand
     (source,) = operand.args
@@ -59,7 +59,7 @@ def _is_number(operand: Any) -> bool:
 
 
 def _with_number(apply: Applied, op: str, lhs: Any, number: int) -> Any:
-    """A comparison with the largest or least number of a type instead of one beyond it."""
+    """A comparison with an out-of-range number as one with the type's limit; None if in range."""
     limits = np.iinfo(lhs.dtype)
     if number > limits.max:
         return apply("le" if op in ("lt", "le", "ne") else "gt", lhs, int(limits.max))

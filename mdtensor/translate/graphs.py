@@ -1,4 +1,4 @@
-"""Traversals of directed acyclic graphs that visit each node once, without deep recursion.
+"""Traversals of expression DAGs that visit each node once, without deep recursion.
 
 A node has `args`, the nodes that it is made of, and a `depth`, the number of its levels.
 Expressions (`translate/scalar.py`) are such graphs, since trees grow exponentially with each level
@@ -17,16 +17,16 @@ RECURSIVE = 200
 
 
 class GraphNode(Protocol):
-    """What has arguments of its own kind."""
+    """A node of a DAG."""
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The nodes that it is made of."""
+        """The node's arguments."""
         ...
 
     @property
     def depth(self) -> int:
-        """Number of levels, one more than that of the deepest argument."""
+        """The number of levels, one more than the deepest argument's."""
         ...
 
 
@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 
 def in_order(roots: Sequence[N]) -> list[N]:
-    """The nodes below some and these themselves, each object once, behind its arguments."""
+    """All nodes reachable from the roots, each once, after their arguments."""
     return postorder(roots, attrgetter("args"))
 
 
 def postorder(roots: Sequence[T], below: Callable[[T], Sequence[T]]) -> list[T]:
-    """The objects below some and these themselves, each once, behind those `below` it."""
+    """All objects reachable by `below`, each once, after those below it."""
     found: dict[int, T] = {}
     waiting = [*roots[::-1]]
     while waiting:
@@ -57,7 +57,7 @@ def postorder(roots: Sequence[T], below: Callable[[T], Sequence[T]]) -> list[T]:
 
 
 def count_of_nodes(roots: Sequence[GraphNode]) -> int:
-    """The number of nodes below some and of these themselves."""
+    """The number of distinct nodes reachable from the roots."""
     waiting, seen = [*roots], set[int]()
     while waiting:
         node = waiting.pop()
@@ -68,7 +68,7 @@ def count_of_nodes(roots: Sequence[GraphNode]) -> int:
 
 
 def folded(roots: Sequence[N], step: Callable[[N, list[T]], T]) -> list[T]:
-    """What `step` makes of some nodes: it gets a node, and what it made of the node's arguments."""
+    """A memoised bottom-up fold of `step` over an expression DAG."""
     found: dict[int, T] = {}
 
     def visit(node: N) -> T:
@@ -84,7 +84,7 @@ def folded(roots: Sequence[N], step: Callable[[N, list[T]], T]) -> list[T]:
 
 
 def are_same(lhs: N, rhs: N, are_alike: Callable[[N, N], bool]) -> bool:
-    """Whether two graphs are equal as trees; `are_alike` compares nodes without their arguments."""
+    """Structural equality of two DAGs; `are_alike` compares nodes without arguments."""
     waiting, seen = [(lhs, rhs)], set[tuple[int, int]]()
     while waiting:
         one, other = waiting.pop()
@@ -99,7 +99,7 @@ def are_same(lhs: N, rhs: N, are_alike: Callable[[N, N], bool]) -> bool:
 
 
 def text_of_graph(root: N, text: Callable[[N, Sequence[str]], str], longest: int) -> str:
-    """The text of a graph in which nodes of one text that are used again have names.
+    """The text of a DAG, with shared nodes in `let` bindings.
 
     `text` makes that of a node from those of its arguments. What is longer than `longest` has a
     name too, so that texts take linear time.
@@ -133,7 +133,7 @@ Packed = tuple[list[tuple[Any, list[int]]], list[int]]
 
 
 def packed(roots: Sequence[N], row: Callable[[N], Any]) -> Packed:
-    """A graph as a table, in which nothing is nested, as `pickle` needs it; `row` is a node's own.
+    """Flatten a DAG to a table for `pickle`; `row` is a node's own data.
 
     What is shared stays so.
     """
@@ -144,7 +144,7 @@ def packed(roots: Sequence[N], row: Callable[[N], Any]) -> Packed:
 
 
 def unpacked(table: Packed, node: Callable[[Any, tuple[T, ...]], T]) -> list[T]:
-    """The roots of a table; `node` makes a node of its row and its arguments."""
+    """Rebuild the roots of a packed table; `node` makes a node of a row and arguments."""
     rows, roots = table
     found: list[T] = []
     for row, numbers in rows:

@@ -1,4 +1,4 @@
-"""The formal object at the centre: `md_hom(f, (⊗1, …, ⊗D))` with its views.
+"""The formal object `md_hom(f, (⊗1, …, ⊗D))` with its views.
 
 Definitions: 002, section 4.2.2, Definition 4 (`md_hom`), section 4.2.3 (views), Figure 12.
 """
@@ -20,7 +20,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dim of the index space: its name, its extent, and the operator that combines along it."""
+    """A dim of the index space: name, extent and combine operator."""
 
     name: str
     extent: int
@@ -90,7 +90,7 @@ class MDHom:
 
     @property
     def reduced(self) -> tuple[Dim, ...]:
-        """The dims that are combined point-wise and vanish."""
+        """The dims that point-wise combination reduces."""
         return tuple(dim for dim in self.dims if not _stays(dim))
 
     @property
@@ -101,7 +101,7 @@ class MDHom:
 
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:
-        """Types of the elements that go to the output view."""
+        """Element types of the results, after the epilogue."""
         last = self.scalar if self.epilogue is None else self.epilogue.function
         return last.result_dtypes
 
@@ -120,7 +120,7 @@ class MDHom:
         return math.prod(dim.extent for dim in self.dims)
 
     def canonical(self) -> MDHom:
-        """The same computation with dims numbered by first use and buffers by position.
+        """The canonical form: dims numbered by first use, buffers by position.
 
         `ij,jk->ik` and `ab,bc->ac` have one canonical form, so they meet in one cache row.
         """
@@ -143,7 +143,7 @@ class MDHom:
         )
 
     def describe(self) -> str:
-        """The whole definition in the words of the theory, on three lines."""
+        """The whole definition in the notation of the theory, on three lines."""
 
         def view(buffers: tuple[BufferSpec, ...], accesses: tuple[BufferAccess, ...]) -> str:
             dims = ", ".join(dim.name for dim in self.dims)

@@ -1,4 +1,4 @@
-"""Programs: what a front end makes of a call, `md_hom`s in order over numbered arrays."""
+"""Programs: sequences of `md_hom`s over numbered array slots, made by front ends."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mdtensor.translate.md_hom import MDHom
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One `md_hom`: the slots of its inputs, and those of its outputs."""
+    """One `md_hom`, with the slots of its inputs and outputs."""
 
     md_hom: MDHom
     operands: tuple[int, ...]
     results: tuple[int, ...]
 
     def on(self, slots: Sequence[int] | Mapping[int, int]) -> Step:
-        """The same `md_hom` on other slots: `slots[n]` in the place of slot n."""
+        """Renumber the slots: n becomes `slots[n]`."""
         reads, writes = (tuple([slots[n] for n in own]) for own in (self.operands, self.results))
         return Step(self.md_hom, reads, writes)
 
 
 class Alternatives(Protocol):
-    """Other programs on the same operands with the same results, as plain data to build them of."""
+    """Alternative programs with the same operands and results, built on demand."""
 
     def whole(self) -> MDHom | None:
-        """One `md_hom` of all operands, for devices that read zeros outside of arrays."""
+        """One guarded `md_hom` of all operands; None if there is none."""
         ...
 
     def affine(self) -> Program:
-        """A program of few steps, each of affine indices, of which gradients are made."""
+        """A program of few steps with affine indices, for gradients."""
         ...
 
     def on(self, specs: Sequence[TensorSpec]) -> Alternatives:
-        """The alternatives on operands of the same shapes and types with other strides."""
+        """The alternatives on operands with other strides."""
         ...
 
 
@@ -65,7 +65,7 @@ class Program:
 
     @classmethod
     def of(cls, *md_homs: MDHom) -> Program:
-        """The program of `md_hom`s whose inputs are all operands, and whose outputs all results.
+        """The program of `md_hom`s that share all operands and results.
 
         Where there are several, each writes a part of the results.
         """
@@ -87,17 +87,17 @@ class Program:
 
     @property
     def between(self) -> dict[int, TensorSpec]:
-        """The slots of the temporaries, and their specs."""
+        """The specs of the temporaries, by slot."""
         return dict(enumerate(self.temporaries, self.result_slots.stop))
 
     @property
     def lifetimes(self) -> dict[int, tuple[int, int]]:
-        """The numbers of the first and the last step that uses a slot, by slot."""
+        """The first and the last step that uses each slot."""
         return lifetimes([(*step.operands, *step.results) for step in self.steps])
 
     @property
     def is_one_kernel(self) -> bool:
-        """Whether one kernel on some of the operands and the one result is all there is to run."""
+        """Whether one kernel with one result is the whole program."""
         is_whole = [step.results for step in self.steps] == [(self.operands,)]
         has_more = len(self.results) > 1 or self.temporaries or self.converted
         return is_whole and not has_more and all(fill is None for fill in self.fills)
@@ -105,7 +105,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class FusedStep:
-    """Steps that one kernel computes, as a program of their own on slots of another one."""
+    """Steps fused into one kernel, as a nested program on slots of the outer one."""
 
     program: Program
     operands: tuple[int, ...]
@@ -113,17 +113,17 @@ class FusedStep:
 
     @classmethod
     def of(cls, program: Program) -> FusedStep:
-        """A whole program as one step of itself."""
+        """Wrap a whole program as one fused step."""
         return cls(program, tuple(range(program.operands)), tuple(program.result_slots))
 
     def on(self, slots: Sequence[int] | Mapping[int, int]) -> FusedStep:
-        """The same on other slots: `slots[n]` in the place of slot n."""
+        """Renumber the outer slots: n becomes `slots[n]`."""
         reads, writes = (tuple([slots[n] for n in own]) for own in (self.operands, self.results))
         return FusedStep(self.program, reads, writes)
 
 
 def lifetimes(used: Sequence[Sequence[int]]) -> dict[int, tuple[int, int]]:
-    """The first and the last of several users of a slot, by slot.
+    """The first and the last user of each slot.
 
     >>> lifetimes([(0, 1), (1, 2)])
     {0: (0, 0), 1: (0, 1), 2: (1, 1)}

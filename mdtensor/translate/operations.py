@@ -1,4 +1,4 @@
-"""The operations of scalar expressions, as data: arity, type of the result, meaning in NumPy.
+"""The operations of scalar expressions: arity, type rule, NumPy function, infix symbol.
 
 What an operation means is what NumPy's function of that name does: integers wrap around, a
 division of integers by zero is 0, `mod` and `floordiv` round towards minus infinity, NaN wins in
@@ -23,7 +23,7 @@ Values = np.ndarray | np.generic
 
 
 class Rule(Enum):
-    """The type of a result, given the operands' common type."""
+    """The result type, in terms of the operands' common type."""
 
     SAME = "the common type"
     TRUTH = "bool"
@@ -33,7 +33,7 @@ class Rule(Enum):
 
 
 class Form(Enum):
-    """The simpler form that an operation takes on some kinds of operands, if it has one."""
+    """A simpler form of an operation on operands of certain kinds."""
 
     ITSELF = "the operand itself"
     ZERO = "0, or false"
@@ -62,7 +62,7 @@ def _unchanged(values: Values) -> Values:
 
 
 def _on(**forms: Form | str) -> Mapping[str, Form | str]:
-    """Forms by kind, from those of several kinds."""
+    """Expand keys of several kind letters into one entry per letter."""
     return {kind: form for kinds, form in forms.items() for kind in kinds}
 
 

@@ -1,4 +1,4 @@
-"""Powers: by multiplications where that says the same, and of integers as NumPy has them."""
+"""Powers: strength reduction to multiplications, and NumPy's rules for integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MULTIPLIED, _INTEGERS_MULTIPLIED = 4, 64
 
 
 def simpler_power(apply: Applied, base: Any, exponent: Any) -> Any:
-    """A small constant power as products, or a square root; None for other powers.
+    """Rewrite a small constant power as multiplications or sqrt; None for others.
 
     Base and exponent have one type, which is not bool. Raises TranslationError for integers where
     the exponent is, or may be, negative.
@@ -38,7 +38,7 @@ def simpler_power(apply: Applied, base: Any, exponent: Any) -> Any:
 
 
 def _is_never_negative(expr: Any) -> bool:
-    """Whether an integer's type, or its value, tells that it is 0 or more."""
+    """Whether an integer's type or value shows that it is non-negative."""
     if expr.op == "const":
         return isinstance(expr.value, int | float) and expr.value >= 0
     if expr.op == "cast":

@@ -18,7 +18,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 class ProgramBuilder:
-    """Builds a program on operands of some specs, which have the first slots.
+    """Builds a program on operands, which occupy the first slots.
 
     `specs` are those of all slots, `steps` the `md_hom`s that fill them, in order.
     """
@@ -31,28 +31,28 @@ class ProgramBuilder:
 
     @property
     def converted(self) -> tuple[tuple[int, np.dtype], ...]:
-        """The operands that programs which were appended read in another type."""
+        """The operands that appended programs read in another type."""
         own = [(n, self._types.get(n), self.specs[n].dtype) for n in range(self.operands)]
         return tuple(
             [(n, dtype) for n, dtype, given in own if dtype is not None and dtype != given]
         )
 
     def new(self, spec: TensorSpec) -> int:
-        """The number of a new slot."""
+        """Allocate a slot."""
         self.specs.append(spec)
         return len(self.specs) - 1
 
     def add(
         self, md_hom: MDHom, operands: Sequence[int], results: Sequence[int] | None = None
     ) -> tuple[int, ...]:
-        """Appends a step; the slots that it writes, which are new unless they are given."""
+        """Append a step; returns its result slots, which are allocated unless given."""
         if results is None:
             results = [self.new(buffer.spec) for buffer in md_hom.outputs]
         self.steps.append(Step(md_hom, tuple(operands), tuple(results)))
         return tuple(results)
 
     def append(self, program: Program, operands: Sequence[int]) -> tuple[int, ...]:
-        """Appends the steps of a program on these slots; the slots of its results.
+        """Append a program on the given operand slots; returns its result slots.
 
         Values that results are filled with are written by steps. Raises TranslationError where an
         array that a step computes would be converted, or one is read in several types.
@@ -72,7 +72,7 @@ class ProgramBuilder:
         return tuple(slots[program.operands : program.result_slots.stop])
 
     def program(self, results: Sequence[int], **fields: Any) -> Program:
-        """The program that gives these slots, without steps that none of them needs.
+        """Finish the program with these results; dead steps are removed.
 
         `fields` are further ones of the program. Raises TranslationError where a result is an
         operand, or given twice.
@@ -101,7 +101,7 @@ class ProgramBuilder:
     def between(
         self, dims: Sequence[Dim], dtypes: Sequence[np.dtype]
     ) -> tuple[tuple[int, ...], tuple[BufferSpec, ...], tuple[BufferAccess, ...]]:
-        """New slots with an axis for each dim, their buffers, and accesses to all points."""
+        """Allocate slots with an axis per dim; their buffers and accesses to all points."""
         shape, names = [dim.extent for dim in dims], [dim.name for dim in dims]
         numbers = tuple(self.new(TensorSpec.of(shape, dtype)) for dtype in dtypes)
         buffers = tuple(BufferSpec(f"t{n}", self.specs[slot]) for n, slot in enumerate(numbers))
@@ -114,7 +114,7 @@ class ProgramBuilder:
         reads: Sequence[tuple[int, BufferAccess]],
         writes: Sequence[tuple[int, BufferAccess]],
     ) -> None:
-        """Adds an `md_hom`, its views as pairs of a slot and an index into that."""
+        """Append an `md_hom` with views given as pairs of a slot and an access."""
         inputs = tuple(dict.fromkeys(slot for slot, _ in reads))
         outputs = tuple(dict.fromkeys(slot for slot, _ in writes))
         md_hom = MDHom(
@@ -128,19 +128,19 @@ class ProgramBuilder:
         self.add(md_hom, inputs, outputs)
 
     def zeros(self, spec: TensorSpec) -> int:
-        """A slot of zeros."""
+        """Allocate a zero-filled slot."""
         slot = self.new(TensorSpec.of(spec.shape, spec.dtype))
         self.fill(slot, 0)
         return slot
 
     def fill(self, slot: int, value: Number) -> None:
-        """Writes a value to all elements of a slot."""
+        """Append a step that fills a slot with a value."""
         spec = self.specs[slot]
         constant = ScalarFunction((), (const(value, spec.dtype),), "constant")
         self.apply(dims_of(spec.shape), constant, (), [(slot, everywhere(spec.shape))])
 
     def padded(self, source: int, around: Sequence[tuple[int, int]], value: Number) -> int:
-        """Copies a slot into a new one with a border: elements of a value around it, by axis."""
+        """Copy a slot into a new one, padded with a value by `around` elements per axis."""
         spec = self.specs[source]
         shape = [extent + sum(sides) for extent, sides in zip(spec.shape, around, strict=True)]
         target = self.new(TensorSpec.of(shape, spec.dtype))
@@ -152,7 +152,7 @@ class ProgramBuilder:
         return target
 
     def sum(self, slots: Sequence[int]) -> int:
-        """A slot with the sum of several of one shape; the slot itself of one."""
+        """The elementwise sum of slots; a single slot is returned as is."""
         if len(slots) == 1:
             return slots[0]
         spec = self.specs[slots[0]]
@@ -173,7 +173,7 @@ class ProgramBuilder:
     def copied(
         self, source: int, target: int, access: BufferAccess, extents: dict[str, int]
     ) -> None:
-        """Copies a slot with an axis for each of some dims to where an access says."""
+        """Append a copy of a slot, with an axis per dim, to the target of an access."""
         types = [self.specs[source].dtype]
         dims = [Dim(name, extent, CC) for name, extent in extents.items()]
         at = BufferAccess.at(0, extents)
@@ -181,10 +181,10 @@ class ProgramBuilder:
 
 
 def dims_of(shape: Sequence[int]) -> list[Dim]:
-    """A dim for each axis of an array."""
+    """One concatenating dim per axis of an array."""
     return [Dim(f"a{axis}", extent, CC) for axis, extent in enumerate(shape)]
 
 
 def everywhere(shape: Sequence[int]) -> BufferAccess:
-    """The element at the indices of `dims_of`."""
+    """The identity access by the dims of `dims_of`."""
     return BufferAccess.at(0, [f"a{axis}" for axis in range(len(shape))])

@@ -1,4 +1,4 @@
-"""The oracle: any `md_hom` in plain NumPy, by its definition, dim by dim.
+"""The reference implementation: any `md_hom` in plain NumPy, dim by dim.
 
 Floating point is computed in float64 and complex128 whatever the types say, integers modulo their
 width. Definitions: 002, section 4.2.2, Definition 4; appendix .3.9, Example 25 (prefix sums).
@@ -27,7 +27,7 @@ Combining = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> Arrays:
-    """The outputs of `md_hom` on arrays that have the specs of its input buffers.
+    """Compute an `md_hom` on arrays that have the specs of its inputs.
 
     Outputs are in C order, float64 or complex128 where their type is a floating one, or of the
     buffers' types with `cast`. Elements that no access writes are 0.
@@ -47,7 +47,7 @@ def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> A
 
 
 def compute(md_hom: MDHom, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-    """Like `run`, into arrays that exist; elements that no access writes stay as they are."""
+    """Like `run`, into existing arrays; elements that no access writes are unchanged."""
     arrays = [np.asarray(array) for array in inputs]
     whole = {dim.name: (0, dim.extent) for dim in md_hom.dims}
     for part in _parts(md_hom, whole):
@@ -57,7 +57,7 @@ def compute(md_hom: MDHom, inputs: Sequence[np.ndarray], outputs: Sequence[np.nd
 
 
 def _parts(md_hom: MDHom, part: Mapping[str, Range]) -> list[dict[str, Range]]:
-    """The index space cut along concatenated dims into parts that fit in memory."""
+    """Split the index space along concatenated dims into parts that fit in cache."""
     points = 1
     for low, high in part.values():
         points *= high - low
@@ -76,7 +76,7 @@ def _parts(md_hom: MDHom, part: Mapping[str, Range]) -> list[dict[str, Range]]:
 def _combined(
     md_hom: MDHom, inputs: Sequence[np.ndarray], part: Mapping[str, Range]
 ) -> list[np.ndarray]:
-    """The result tuple on one part of the index space; reduced dims have extent 1 in it.
+    """The combined results on a part of the index space; reduced dims have extent 1.
 
     What does not fit in memory is cut once more along the outermost dim that is not concatenated:
     `h(a ++ b) = h(a) ⊗ h(b)`.
@@ -100,7 +100,7 @@ def _combined(
 def _mapped(
     md_hom: MDHom, inputs: Sequence[np.ndarray], part: Mapping[str, Range]
 ) -> list[np.ndarray]:
-    """The scalar function at every point of a part: one axis per dim."""
+    """The scalar function's results at every point of a part, with one axis per dim."""
     shape = tuple(high - low for low, high in part.values())
     indices = _indices(md_hom, part)
     elements: list[np.ndarray] = []
@@ -124,7 +124,7 @@ def _places(
     shape: Sequence[int],
     elements: Sequence[np.ndarray] = (),
 ) -> tuple[np.ndarray, ...]:
-    """For every axis of a buffer of that shape, the positions that an access takes."""
+    """The index arrays of an access, one per axis of a buffer."""
     rank = len(indices)
     places: list[np.ndarray] = []
     for axis, extent in zip(access.index, shape, strict=True):
@@ -157,7 +157,7 @@ def _finished(
     part: Mapping[str, Range],
     results: Sequence[np.ndarray],
 ) -> Sequence[np.ndarray]:
-    """The epilogue on the result tuple of a part."""
+    """Apply the epilogue to the results of a part."""
     if md_hom.epilogue is None:
         return results
     ranges = _kept_ranges(md_hom, part)
@@ -190,7 +190,7 @@ def _write(
 
 
 def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
-    """The values combined along one axis by the dim's operator."""
+    """Combine values along one axis by the dim's operator."""
     if isinstance(dim.combine, Concat):
         return values
     if not isinstance(dim.combine, Pointwise):
@@ -201,7 +201,7 @@ def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def combined(op: Combining, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Tuples along an axis combined to one: neighbours, so that their order is kept."""
+    """Reduce tuples along an axis, in a tree of neighbours, which keeps their order."""
     extent = values[0].shape[axis]
     while extent > 1:
         pairs, odd = divmod(extent, 2)
@@ -215,7 +215,7 @@ def combined(op: Combining, axis: int, values: list[np.ndarray]) -> list[np.ndar
 
 
 def scanned(op: Combining, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Prefix sums along an axis: those of pairs of neighbours, then the elements between them."""
+    """Inclusive scan of tuples along an axis, recursively by pairs of neighbours."""
     extent = values[0].shape[axis]
     if extent < 2:
         return values

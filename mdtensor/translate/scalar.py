@@ -1,4 +1,4 @@
-"""Typed expressions: what `md_hom` applies to every element.
+"""Typed scalar expressions as DAGs, built by tracing.
 
 An `Expr` is built by applying Python's operators and NumPy's functions to parameters, so any
 Python callable made of them can be traced. Expressions are directed acyclic graphs: a node that is
@@ -53,7 +53,7 @@ _PRINTED = 2000  # Larger trees, and deeper ones, are printed with names for wha
 
 @dataclass(frozen=True, slots=True)
 class Expr(Arithmetic["Expr"]):
-    """A node: a parameter, a constant, the value of an index, or an operation on nodes.
+    """A node: a parameter, a constant, a dim's index, or an operation on nodes.
 
     `value` is the position of a parameter, the value of a constant, or the name of a dim. A `weak`
     node is made of Python's numbers only and takes the type of what it meets, as in NumPy.
@@ -108,11 +108,11 @@ class Expr(Arithmetic["Expr"]):
 
     @property
     def digest(self) -> int:
-        """The hash, also while a function is traced, for which no set may look for a node."""
+        """The hash, available also while a function is traced."""
         return self._hash
 
     def _is_alike(self, other: Expr) -> bool:
-        """Whether another node does the same with its arguments."""
+        """Whether two nodes are equal up to their arguments."""
         return (
             self._hash == other._hash
             and _own(self) == _own(other)
@@ -121,16 +121,16 @@ class Expr(Arithmetic["Expr"]):
 
     @property
     def number(self) -> int:
-        """The position of a parameter, or the value of a constant whose type is one of integers."""
+        """The position of a parameter, or the value of an integer constant."""
         assert isinstance(self.value, int | float), self
         return int(self.value)
 
     def applied(self, op: str, *operands: Operand) -> Expr:
-        """The node of an operation; see `apply`."""
+        """Apply an operation; see `apply`."""
         return apply(op, *operands)
 
     def astype(self, dtype: object) -> Expr:
-        """The value converted, as by an array's method of that name."""
+        """Convert to a type, like an array's method."""
         return cast(self, dtype)
 
     @property
@@ -140,7 +140,7 @@ class Expr(Arithmetic["Expr"]):
 
     @property
     def imag(self) -> Expr:
-        """The imaginary part, 0 of a real number."""
+        """The imaginary part; 0 for a real number."""
         return apply("imag", self)
 
     def conjugate(self) -> Expr:
@@ -211,7 +211,7 @@ def _too_many() -> TranslationError:
 
 
 def _own(node: Expr) -> tuple[Any, ...]:
-    """What a node is besides its arguments."""
+    """The node's data without its arguments."""
     return node.op, node.dtype, node.value, node.weak
 
 
@@ -221,7 +221,7 @@ def _node(own: tuple[Any, ...], args: tuple[Expr, ...]) -> Expr:
 
 
 def unpickled(table: Packed) -> tuple[Expr, ...]:
-    """Expressions that `pickled` made a table of."""
+    """Rebuild expressions from a table made by `pickled`."""
     return tuple(unpacked(table, _node))
 
 
@@ -235,7 +235,7 @@ def _unpickled(table: Packed) -> Expr:
 
 
 def _text(node: Expr, args: Sequence[str]) -> str:
-    """The text of a node whose arguments have these."""
+    """The text of a node, given its arguments' texts."""
     if node.op == "param":
         return f"p{node.value}"
     if node.op in ("const", "index", "size"):
@@ -248,7 +248,7 @@ def _text(node: Expr, args: Sequence[str]) -> str:
 
 
 def _signs(value: Number | str | None) -> tuple[float, ...]:
-    """The signs of a number's parts: 0.0 and -0.0 are equal, but not the same constant."""
+    """The signs of a number's parts, to tell 0.0 from -0.0."""
     if value is None or isinstance(value, str):
         return ()
     return math.copysign(1, value.real), math.copysign(1, value.imag)
@@ -267,7 +267,7 @@ def const(value: Number, dtype: object) -> Expr:
 
 
 def weak(value: Number) -> Expr:
-    """A number of Python's, which takes the type of what it meets."""
+    """A Python number, which adopts the type of other operands."""
     return Expr("const", (), _type_of(type(value)), value, weak=type(value) is not bool)
 
 
@@ -277,12 +277,12 @@ def _type_of(kind: type) -> np.dtype:
 
 
 def index_of(dim: str) -> Expr:
-    """The value of a dim's index, as int64."""
+    """The index of a dim, as int64."""
     return Expr("index", (), I64, dim)
 
 
 def cast(expr: Expr, dtype: object) -> Expr:
-    """`expr` converted to `dtype`; the node itself where it has that type already."""
+    """Convert `expr` to `dtype`; a node of that type is returned as is."""
     to = as_dtype(dtype)
     if expr.dtype == to and not expr.weak:
         return expr
@@ -299,7 +299,7 @@ def cast(expr: Expr, dtype: object) -> Expr:
 
 
 def whole(expr: Expr) -> Expr:
-    """A number converted as by Python's `int`: uint64 stays, all else is int64."""
+    """Convert like Python's `int`: to int64, except that uint64 stays."""
     return expr if expr.dtype == np.uint64 else cast(expr, I64)
 
 
@@ -316,7 +316,7 @@ def _fitting(value: Number, dtype: np.dtype) -> Number:
 
 
 def apply(op: str, *args: Operand) -> Expr:
-    """The node of an operation, its operands brought to their common type as NumPy does it.
+    """Build the node of an operation, with NumPy's type promotion.
 
     Operations on integers that need floating point give float64. Raises TranslationError where the
     operation is not defined on the operands' types.
@@ -371,32 +371,32 @@ def _is_weak_zero(node: Expr) -> bool:
 
 
 def equal(lhs: Operand, rhs: Operand) -> Expr:
-    """Whether two values are equal, as a node; `==` on nodes compares trees."""
+    """`lhs == rhs` as a node; `==` on nodes compares their structure."""
     return apply("eq", lhs, rhs)
 
 
 def not_equal(lhs: Operand, rhs: Operand) -> Expr:
-    """Whether two values differ, as a node."""
+    """`lhs != rhs` as a node."""
     return apply("ne", lhs, rhs)
 
 
 def select(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
-    """`then` where the condition holds, else `otherwise`."""
+    """`then` where the condition is true, else `otherwise`."""
     return apply("select", condition, then, otherwise)
 
 
 def truth(expr: Expr) -> Expr:
-    """Whether a value counts as true: a condition itself, any other where it is not 0."""
+    """The truth value as a node: booleans as they are, others `!= 0`."""
     return expr if expr.dtype == BOOL else apply("ne", expr, 0)
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """Whether a value is a number of Python's, which is weak; numbers of NumPy have types."""
+    """Whether a value is a Python number, which is weak; NumPy scalars are not."""
     return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
 def as_expr(value: Operand) -> Expr:
-    """A symbolic or known scalar as a node; Python's numbers are weak."""
+    """Convert a scalar to a node; Python numbers are weak."""
     if isinstance(value, Expr):
         return value
     if is_number(value):
@@ -422,7 +422,7 @@ def _operand(op: str, value: Operand) -> Expr:
 
 
 def _common(nodes: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The operands in their common type; still weak where all are."""
+    """The operands in their common type; weak if all are."""
     strong = tuple([node.dtype for node in nodes if not node.weak])
     common = _common_type(strong, tuple([node.dtype for node in nodes if node.weak]))
     if strong:
@@ -432,20 +432,20 @@ def _common(nodes: Sequence[Expr]) -> tuple[Expr, ...]:
 
 @lru_cache(1024)
 def _common_type(strong: tuple[np.dtype, ...], weak: tuple[np.dtype, ...]) -> np.dtype:
-    """The common type of elements, and of numbers of Python whose types these are."""
+    """The promotion of elements' types, and of weak numbers' ones."""
     examples: list[Number] = [dtype.type(0).item() for dtype in weak]
     return common_dtype(strong, examples) if strong else np.result_type(*examples)
 
 
 def _widened(node: Expr, dtype: np.dtype) -> Expr:
-    """A weak node of a wider kind, weak as before."""
+    """A weak node converted to a wider kind; still weak."""
     if node.op == "const":
         return Expr("const", (), dtype, node.value, weak=True)
     return Expr("cast", (node,), dtype, weak=True)
 
 
 def _in_form(op: str, form: Form | str, nodes: tuple[Expr, ...]) -> Expr:
-    """What an operation becomes on operands of a kind that has a simpler form."""
+    """The simplified form of an operation on some kind of operands."""
     dtype = nodes[0].dtype
     match form:
         case Form.ITSELF:

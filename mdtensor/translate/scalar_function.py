@@ -1,4 +1,4 @@
-"""The scalar function of an `md_hom`: several expressions of the elements that it accesses."""
+"""The scalar function of an `md_hom`: a tuple of expressions of accessed elements."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScalarFunction:
 
     @property
     def result_dtypes(self) -> tuple[np.dtype, ...]:
-        """Types of the tuple that the function returns."""
+        """Types of the results."""
         return tuple(expr.dtype for expr in self.results)
 
     @property
@@ -56,16 +56,16 @@ class ScalarFunction:
 
     @property
     def precision(self) -> str | None:
-        """To what hardware may round factors; None where they are taken as they are."""
+        """The precision to which hardware may round factors; None for exact ones."""
         rounds = any(node.op in PRECISIONS for result in self.results for node in nodes(result))
         return "tf32" if rounds else None
 
     def rewritten(self, rule: Callable[[Expr], Expr]) -> ScalarFunction:
-        """The function whose nodes are replaced by a rule (see `translate.trees.rewritten`)."""
+        """Apply a rewrite rule to all nodes (see `translate.trees.rewritten`)."""
         return replace(self, results=all_rewritten(self.results, rule))
 
     def after(self, types: Sequence[np.dtype], values: Sequence[Expr]) -> ScalarFunction:
-        """The function whose first parameters are `values`, on parameters of `types`.
+        """Compose with `values` of parameters of `types`, as the first arguments.
 
         Its own other parameters follow these.
 
@@ -78,7 +78,7 @@ class ScalarFunction:
         return ScalarFunction((*types, *rest), all_substituted(self.results, given), self.name)
 
     def exact(self) -> ScalarFunction:
-        """The function with its factors as they are."""
+        """The function without rounding of factors."""
         if self.precision is None:
             return self
         return self.rewritten(_exact)
@@ -96,7 +96,7 @@ def _exact(node: Expr) -> Expr:
 
 
 def factor(element: Expr, precision: str | None) -> Expr:
-    """An element as a factor of a product: float32 that hardware may round to a `precision`.
+    """Mark a float32 element as a factor that hardware may round to a `precision`.
 
     >>> factor(param(0, "f4"), "tf32"), factor(param(0, "f8"), "tf32"), factor(param(0, "f4"), None)
     (tf32(p0), p0, p0)
@@ -107,7 +107,7 @@ def factor(element: Expr, precision: str | None) -> Expr:
 
 
 def identity_function(types: Sequence[np.dtype], name: str = "id") -> ScalarFunction:
-    """The elements as they are."""
+    """The identity on elements of the given types."""
     return ScalarFunction(tuple(types), tuple(map(param, range(len(types)), types)), name)
 
 

@@ -1,4 +1,4 @@
-"""While a function of Python is traced, nobody may rely on values that only kernels know."""
+"""State of symbolic tracing: misuse of symbolic values as concrete ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.scoped import Given, Result, scoped
 
 
 class SymbolError(TranslationError):
-    """A symbolic value was used as if it were known: in a condition, as a number, as a length."""
+    """A symbolic value was used as a concrete one: in a condition, as a number or a length."""
 
 
 # The errors met so far, while a user's function runs on symbols in this context.
@@ -20,12 +20,12 @@ TRACED: ContextVar[list[SymbolError] | None] = ContextVar("traced", default=None
 def while_tracing(
     function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
 ) -> Result:
-    """Calls a function that may compare nodes by `==`, which does not mean equal values there."""
+    """Call a function with comparisons of nodes by `==` refused."""
     return scoped([(TRACED, [])], function, *args, **options)
 
 
 def unknown(node: object, what: str, hint: str) -> SymbolError:
-    """The error of a node whose value was needed; noted, too, while a function is traced."""
+    """The error for use of a symbolic value, recorded if a function is being traced."""
     error = SymbolError(f"the {what} of {node!r} is known only when the kernel runs", hint=hint)
     errors = TRACED.get()
     if errors is not None:

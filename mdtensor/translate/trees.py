@@ -1,4 +1,4 @@
-"""What is done with expressions: their values, what they read, parts of them replaced."""
+"""Evaluation, inspection and rewriting of expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdtensor.translate.scalar import F64, Expr, index_of
 
 
 def wide(dtype: np.dtype) -> np.dtype:
-    """The type in which the reference computes: float64, complex128, and integers as they are.
+    """The type of reference computations: float64, complex128, or integers as they are.
 
     Integers keep their width, since their arithmetic is exact modulo it.
     """
@@ -26,7 +26,7 @@ def wide(dtype: np.dtype) -> np.dtype:
 def evaluate(
     expr: Expr, params: Sequence[Values], indices: Mapping[str, Values] | None = None
 ) -> Values:
-    """The value of an expression on arrays, in the reference's precision (see `wide`)."""
+    """Evaluate an expression on arrays, in the reference's precision (see `wide`)."""
     return evaluated([expr], params, indices)[0]
 
 
@@ -37,7 +37,7 @@ def evaluated(
     *,
     types: Callable[[np.dtype], np.dtype] = wide,
 ) -> tuple[Values, ...]:
-    """The values of several expressions; what they share is computed once.
+    """Evaluate several expressions; shared nodes are computed once.
 
     `types` gives the type in which values of a type are computed.
     """
@@ -83,7 +83,7 @@ def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def nodes(expr: Expr) -> Iterator[Expr]:
-    """The nodes of an expression before their arguments; each object once that has some."""
+    """The nodes in pre-order; those with arguments once each."""
     waiting, seen = [expr], set[int]()
     while waiting:
         node = waiting.pop()
@@ -96,7 +96,7 @@ def nodes(expr: Expr) -> Iterator[Expr]:
 
 
 def rewritten(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `rule` applied to its nodes, to each one after its arguments.
+    """Apply `rule` to all nodes, bottom-up.
 
     Nodes that several others share stay shared, and what the rule leaves as it is stays itself.
 
@@ -110,7 +110,7 @@ def rewritten(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
 
 
 def all_rewritten(exprs: Sequence[Expr], rule: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
-    """Several expressions rewritten together, so that they share afterwards what they shared."""
+    """Rewrite several expressions together, which preserves sharing between them."""
 
     def step(node: Expr, args: list[Expr]) -> Expr:
         return rule(with_args(node, args) if args else node)
@@ -119,7 +119,7 @@ def all_rewritten(exprs: Sequence[Expr], rule: Callable[[Expr], Expr]) -> tuple[
 
 
 def unified(expr: Expr) -> Expr:
-    """The expression with one object for nodes that are equal.
+    """Hash-consing: replace equal nodes by one object.
 
     >>> from mdtensor.translate.scalar import param
     >>> product = unified((param(0, "f4") + 1) * (param(0, "f4") + 1))
@@ -131,14 +131,14 @@ def unified(expr: Expr) -> Expr:
 
 
 def with_args(node: Expr, args: Sequence[Expr]) -> Expr:
-    """The node on other arguments; itself where they are its own."""
+    """The node with other arguments; returned as is if they are the same."""
     if all(map(operator.is_, args, node.args)):
         return node
     return Expr(node.op, tuple(args), node.dtype, node.value, node.weak)
 
 
 def substitute(expr: Expr, params: Sequence[Expr] | Mapping[int, Expr]) -> Expr:
-    """The expression with its parameters replaced, those that a mapping has by position."""
+    """Substitute parameters by position."""
     [result] = all_substituted([expr], params)
     return result
 
@@ -146,7 +146,7 @@ def substitute(expr: Expr, params: Sequence[Expr] | Mapping[int, Expr]) -> Expr:
 def all_substituted(
     exprs: Sequence[Expr], params: Sequence[Expr] | Mapping[int, Expr]
 ) -> tuple[Expr, ...]:
-    """Several expressions with their parameters replaced, which share what they shared before."""
+    """Substitute parameters in several expressions, which preserves sharing."""
     by_position = params if isinstance(params, Mapping) else dict(enumerate(params))
     return all_rewritten(
         exprs, lambda node: by_position.get(node.number, node) if node.op == "param" else node
@@ -154,12 +154,12 @@ def all_substituted(
 
 
 def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The expression with other names for some dims."""
+    """Rename dims in an expression."""
     return rewritten(expr, renaming(names))
 
 
 def renaming(names: Mapping[str, str]) -> Callable[[Expr], Expr]:
-    """The rule that gives dims other names."""
+    """The rewrite rule that renames dims."""
 
     def renamed(node: Expr) -> Expr:
         is_other = node.op == "index" and node.value in names

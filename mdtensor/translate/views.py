@@ -1,4 +1,4 @@
-"""Views: functions from the indices of an `md_hom` to the elements of buffers.
+"""Views: mappings from indices of an `md_hom` to elements of buffers.
 
 Most are affine. Input views may also compute an index: from an element of another buffer (a
 gather), or from the dims by any function (the border of a stencil).
@@ -18,7 +18,7 @@ from mdtensor.translate.trees import dims_in, params_in, with_dims
 
 @dataclass(frozen=True, slots=True)
 class AffineIndex:
-    """The index into one axis of a buffer: a sum of coefficient times dim, plus an offset.
+    """An affine index into one axis of a buffer: coefficients by dim, plus an offset.
 
     >>> AffineIndex.of(p=2, r=1, offset=-1)
     2p+r-1
@@ -29,7 +29,7 @@ class AffineIndex:
 
     @classmethod
     def of(cls, *dims: str, offset: int = 0, **coefficients: int) -> AffineIndex:
-        """From names of dims (coefficient 1) and coefficients by name."""
+        """Build an index from dim names (coefficient 1) and coefficients by name."""
         return cls(tuple((dim, 1) for dim in dims) + tuple(coefficients.items()), offset)
 
     @property
@@ -38,7 +38,7 @@ class AffineIndex:
         return tuple(dim for dim, coefficient in self.coefficients if coefficient)
 
     def bounds(self, extents: Mapping[str, int]) -> tuple[int, int]:
-        """Smallest and largest value while every dim runs from 0 to its extent minus 1."""
+        """Smallest and largest value for dims from 0 to their extents minus 1."""
         spans = [coefficient * (extents[dim] - 1) for dim, coefficient in self.coefficients]
         return (
             self.offset + sum(min(0, span) for span in spans),
@@ -46,7 +46,7 @@ class AffineIndex:
         )
 
     def renamed(self, names: Mapping[str, str]) -> AffineIndex:
-        """The same index on dims of other names."""
+        """Rename the dims."""
         return AffineIndex(tuple((names[dim], c) for dim, c in self.coefficients), self.offset)
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class AffineIndex:
 
 @dataclass(frozen=True, slots=True)
 class ComputedIndex:
-    """The index into one axis as the value of an expression, for input views.
+    """An index into one axis given by an expression, for input views only.
 
     Parameter n of `expr` is the element that access n of the same view reads; n is smaller than
     the position of the access that this index belongs to. A value below zero counts from the end
@@ -72,7 +72,7 @@ class ComputedIndex:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Names of the dims whose indices the expression takes."""
+        """Names of the dims that the expression uses."""
         return dims_in(self.expr)
 
     @property
@@ -81,7 +81,7 @@ class ComputedIndex:
         return params_in(self.expr)
 
     def renamed(self, names: Mapping[str, str]) -> ComputedIndex:
-        """The same index on dims of other names."""
+        """Rename the dims."""
         return ComputedIndex(with_dims(self.expr, names))
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class BufferAccess:
 
     @classmethod
     def at(cls, buffer: int, dims: Iterable[str]) -> BufferAccess:
-        """The element at the indices of some dims, one for each axis.
+        """The access at the indices of the given dims, one per axis.
 
         >>> Access.at(0, "ij")
         (i, j)
@@ -111,7 +111,7 @@ class BufferAccess:
 
     @property
     def elements(self) -> tuple[int, ...]:
-        """Positions of the accesses whose elements some index is computed from."""
+        """Positions of the accesses whose elements computed indices use."""
         computed = (axis for axis in self.index if isinstance(axis, ComputedIndex))
         return tuple(dict.fromkeys(n for axis in computed for n in axis.elements))
 
@@ -121,7 +121,7 @@ class BufferAccess:
         return tuple(dict.fromkeys(dim for axis in self.index for dim in axis.dims))
 
     def renamed(self, names: Mapping[str, str]) -> BufferAccess:
-        """The same access on dims of other names."""
+        """Rename the dims."""
         return BufferAccess(self.buffer, tuple(axis.renamed(names) for axis in self.index))
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class BufferAccess:
 
 @dataclass(frozen=True, slots=True)
 class BufferSpec:
-    """A named input or output: its name, and the spec of the array behind it."""
+    """A named input or output buffer, with its spec."""
 
     name: str
     spec: TensorSpec

@@ -1,4 +1,4 @@
-"""A search that is asked for configurations and told their costs, and the loop around it."""
+"""An ask/tell interface to the search, and the loop around it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.tuner.trial_file import TrialFile
 
 
 class Tuner:
-    """A search that is asked what to evaluate and told what it costs, wherever that happens.
+    """A search with an ask/tell interface, for evaluations that happen anywhere.
 
     It may be asked several times before it is told, which lets several evaluations go on at once,
     and told of configurations that it did not propose. `known` are costs from before, which are
@@ -72,7 +72,7 @@ class Tuner:
 
     @property
     def done(self) -> bool:
-        """Whether the condition to abort holds, or every configuration was proposed."""
+        """Whether the abort condition holds, or every configuration was proposed."""
         return self._exhausted or self._aborted
 
     @property
@@ -93,7 +93,7 @@ class Tuner:
         return self.space.configuration(index)
 
     def tell(self, configuration: Mapping[str, object], cost: CostValue) -> Measured:
-        """Learn what a configuration costs: a number of at least 0, or `invalid("why")`.
+        """Record a configuration's cost: a number of at least 0, or `invalid("why")`.
 
         None, infinity and nan are invalid too. Raises `TuningError` for another cost, `SpaceError`
         for a configuration that is not of the space.

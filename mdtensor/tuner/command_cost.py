@@ -1,4 +1,4 @@
-"""A command as a cost: what it prints, or the time that it takes."""
+"""Shell commands as cost functions: a number that they print, or their run time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DETAIL = 2000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The cost of a configuration, by a command that is run with it (002, section 5.6.1).
+    """A cost function that runs a command for each configuration (002, section 5.6.1).
 
     `run`, and `build` before it, are a list of arguments, or a text that is split into these as a
     shell would. `{tile}` in them stands for the value of the parameter of that name, as in
@@ -112,7 +112,7 @@ class Command:
     def _done(
         self, command: str | Sequence[str], configuration: Configuration
     ) -> tuple[float, str] | Trial:
-        """Its seconds and its output, or how it failed."""
+        """Run a command: its seconds and output, or a failed trial."""
         arguments = _arguments(command, configuration)
         environment = {**os.environ, **(self.environment or {})}
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -159,7 +159,7 @@ def _arguments(command: str | Sequence[str], configuration: Configuration) -> li
 
 
 def _kill(process: subprocess.Popen[bytes], late: threading.Event | None = None) -> None:
-    """End it, where it still runs, and whatever it started."""
+    """Kill the process group of a command; `late` is set by the timer after a timeout."""
     if late is not None:
         late.set()
     with suppress(ProcessLookupError, PermissionError):

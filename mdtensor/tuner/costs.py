@@ -1,4 +1,4 @@
-"""What a configuration costs, as users say it: a number, or why there is none."""
+"""Costs that users' functions return, and their conversion to trials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cost: TypeAlias = Callable[[Configuration], Any]
 
 
 def invalid(reason: str, status: Status = "rejected") -> Trial:
-    """The cost of a configuration that has none, for functions of costs to return.
+    """A failed trial, for cost functions to return for invalid configurations.
 
     `status` tells how it failed: "wrong", "crashed", "timeout", "compile_error" or "rejected".
 
@@ -27,7 +27,7 @@ def invalid(reason: str, status: Status = "rejected") -> Trial:
 
 
 def trial_of(cost: CostValue) -> Trial:
-    """What a function of costs returned, as a trial; `TuningError` for what is no cost.
+    """Convert a cost function's result to a trial; `TuningError` for what is no cost.
 
     >>> trial_of(2.5).cost, trial_of(math.nan).detail
     (2.5, 'nan')

@@ -1,4 +1,4 @@
-"""A function as a cost, in a process of its own, which may crash and hang."""
+"""Cost functions in a child process, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdtensor.tuner.costs import Cost, invalid, trial_of
 
 
 class Isolated(Closing):
-    """A function of costs that runs in a process of its own: a crash is a cost, and no end.
+    """Run a cost function in a child process: a crash makes a configuration invalid.
 
     The function is one of a module, given as it is or as `"module:function"`; it is imported
     there. Where it takes longer than `timeout_s`, the process is killed and the configuration is
@@ -44,11 +44,11 @@ class Isolated(Closing):
         self._worker = Worker(f"{__name__}:handler", name, environment=environment)
 
     def __call__(self, configuration: Configuration) -> Trial:
-        """What the function returns for a configuration, or how it failed."""
+        """The trial of a configuration; a crash or a timeout is a failed one."""
         return self.served(configuration, self.timeout_s)
 
     def served(self, request: object, timeout_s: float) -> Trial:
-        """The trial of a request, whatever becomes of the process."""
+        """Send a request to the process: its trial, or a failed one for a crash or a timeout."""
         return trial_by(self._worker, request, timeout_s)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Isolated(Closing):
 
 
 def trial_by(worker: Worker, request: object, timeout_s: float) -> Trial:
-    """The trial that a worker replies, or how it died."""
+    """A worker's trial for a request; a failed one for a crash or a timeout."""
     try:
         return Trial(**worker.call(request, timeout_s))
     except WorkerTimeout:
@@ -67,7 +67,7 @@ def trial_by(worker: Worker, request: object, timeout_s: float) -> Trial:
 
 
 def handler(name: str) -> Callable[[Configuration], dict[str, Any]]:
-    """In the worker: the function of that name, whose costs are replied as trials."""
+    """The worker's handler: calls the function `name`, and replies with trials."""
     module, _, path = name.partition(":")
     function: Any = import_module(module)
     for part in path.split("."):
@@ -80,7 +80,7 @@ def handler(name: str) -> Callable[[Configuration], dict[str, Any]]:
 
 
 def _with_tuples(configuration: Configuration) -> Configuration:
-    """A configuration that came as JSON, which has no tuples."""
+    """Turn the lists of a JSON configuration back into tuples."""
     return {
         name: tuple(cast("list[int]", value)) if isinstance(value, list) else value
         for name, value in configuration.items()

@@ -1,4 +1,4 @@
-"""Kernels of the user's as costs: compiled with a configuration, checked, and timed."""
+"""User kernels as cost functions: compiled per configuration, checked and timed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SCALARS = {bool: np.int32, int: np.int32, float: np.float32}
 
 
 def random_array(shape: int | Sequence[int], dtype: Any = "float32", *, seed: int = 0) -> Array:
-    """An array of random numbers, for a kernel to compute on: in [0, 1), or whole ones below 100.
+    """Random test data: floats in [0, 1), or integers below 100.
 
     >>> random_array(3, "int32").dtype, random_array((2, 3)).shape
     (dtype('int32'), (2, 3))
@@ -40,7 +40,7 @@ def random_array(shape: int | Sequence[int], dtype: Any = "float32", *, seed: in
 
 
 class _Kernel(Closing):
-    """What kernels of both languages share: their arguments, and the process that runs them."""
+    """Base class of kernel costs: the arguments, and the worker process that runs the kernel."""
 
     language = ""
 
@@ -78,13 +78,13 @@ class _Kernel(Closing):
         self._worker = Worker("mdtensor.tuner.kernel_worker:handler", payload)
 
     def _saved(self, name: str, value: Array) -> list[str]:
-        """Where the worker finds an array; scalars have no dims."""
+        """Save an array for the worker; its kind, "array" or "scalar", and its path."""
         path = Path(self._folder.name) / f"{name}.npy"
         np.save(path, value)
         return ["array" if value.ndim else "scalar", str(path)]
 
     def __call__(self, configuration: Configuration) -> Trial:
-        """The seconds of one launch, or why there are none."""
+        """The trial of a configuration: seconds of one launch, or a failure."""
         first, second = self._launch
         request = {
             "defines": {name: _defined(value) for name, value in configuration.items()},
@@ -94,13 +94,13 @@ class _Kernel(Closing):
         return trial_by(self._worker, request, self._timeout_s)
 
     def close(self) -> None:
-        """Ends the process, and removes the data."""
+        """Ends the worker, and removes the saved arrays."""
         self._worker.close()
         self._folder.cleanup()
 
 
 class OpenCLKernel(_Kernel):
-    """An OpenCL kernel of yours as a cost: the seconds of a launch, by the device's own clock.
+    """A cost function that times an OpenCL kernel by profiling events.
 
     The values of a configuration are macros in the source. `arguments` are arrays and scalars in
     the kernel's order: Python's int and float are int and float there, NumPy's have their types;
@@ -165,7 +165,7 @@ class OpenCLKernel(_Kernel):
 
 
 class CUDAKernel(_Kernel):
-    """A CUDA kernel of yours as a cost: the seconds of a launch, by the device's own clock.
+    """A cost function that times a CUDA kernel by events.
 
     All is as for `OpenCLKernel`, but for `grid` and `block`, the numbers of blocks and of threads
     in each. The kernel is compiled by NVRTC, by CuPy, and is declared `extern "C"`; `device` is

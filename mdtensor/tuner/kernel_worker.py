@@ -1,4 +1,4 @@
-"""What runs in the process of a kernel's cost: compile, launch, check and time it."""
+"""The worker of a kernel cost: compile, launch, check and time the kernel."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ Launch = Callable[[Sequence[int], "Sequence[int] | None"], float]
 
 
 class _Runner(Protocol):
-    """A device with the arguments of a kernel."""
+    """A device that holds a kernel's arguments."""
 
     def compiled(self, source: str, name: str, options: Sequence[str]) -> Launch | Trial:
-        """What launches the kernel on fresh arguments and returns its seconds."""
+        """Compile a kernel: a function that launches it on fresh arguments, timed in seconds."""
         ...
 
     def read(self, position: int) -> np.ndarray:
-        """The array of that argument, after a launch."""
+        """Copy an array argument back after a launch."""
         ...
 
 
 class RefusedError(Exception):
-    """A device cannot launch a kernel so."""
+    """A device refuses a launch, for its sizes or resources."""
 
 
 def handler(payload: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """What serves the configurations of one kernel."""
+    """The worker's handler, which serves the configurations of one kernel."""
     arguments = [_loaded(*each) for each in payload["arguments"]]
     expected = {position: _loaded(*each) for position, each in payload["expected"]}
     make = {"opencl": OpenCLRunner, "cuda": CudaRunner}[payload["language"]]
@@ -83,7 +83,7 @@ def _loaded(kind: str, path: str) -> Any:
 
 
 def _difference(got: np.ndarray, right: np.ndarray, tolerance: float) -> str:
-    """What is wrong with a result; nothing where it is what was expected."""
+    """A description of a result's errors; empty where it is within the tolerance."""
     if right.dtype.kind not in "fc" and got.dtype.kind not in "fc":
         count = int((got != right).sum())
         return f"{count} of {right.size} elements are wrong" if count else ""
@@ -97,7 +97,7 @@ def _difference(got: np.ndarray, right: np.ndarray, tolerance: float) -> str:
 
 
 class OpenCLRunner:
-    """A device of OpenCL."""
+    """A runner on an OpenCL device."""
 
     def __init__(self, arguments: Sequence[Any], device: str) -> None:
         self._cl: Any = load_pyopencl()
@@ -118,7 +118,7 @@ class OpenCLRunner:
         )
 
     def compiled(self, source: str, name: str, options: Sequence[str]) -> Launch | Trial:
-        """What launches the kernel on fresh arguments and returns its seconds."""
+        """Compile a kernel: a function that launches it on fresh arguments, timed in seconds."""
         cl = self._cl
         try:
             program = cl.Program(self._context, source).build(options=[*options])
@@ -144,14 +144,14 @@ class OpenCLRunner:
         return launch
 
     def read(self, position: int) -> np.ndarray:
-        """The array of that argument, after a launch."""
+        """Copy an array argument back after a launch."""
         found = np.empty_like(self._arrays[position])
         self._cl.enqueue_copy(self._queue, found, self._buffers[position])
         return found
 
 
 class CudaRunner:
-    """A device of CUDA, by CuPy."""
+    """A runner on a CUDA device, by CuPy."""
 
     def __init__(self, arguments: Sequence[Any], device: str) -> None:
         self._cupy: Any = load_cupy()
@@ -160,7 +160,7 @@ class CudaRunner:
         self._values = [each.copy() if np.ndim(each) else each for each in self._first]
 
     def compiled(self, source: str, name: str, options: Sequence[str]) -> Launch | Trial:
-        """What launches the kernel on fresh arguments and returns its seconds."""
+        """Compile a kernel: a function that launches it on fresh arguments, timed in seconds."""
         cupy = self._cupy
         try:
             module = cupy.RawModule(code=source, options=(*options,))
@@ -190,5 +190,5 @@ class CudaRunner:
         return launch
 
     def read(self, position: int) -> np.ndarray:
-        """The array of that argument, after a launch."""
+        """Copy an array argument back after a launch."""
         return self._cupy.asnumpy(self._values[position])

@@ -1,4 +1,4 @@
-"""Relations between a parameter's value and what is known before it: those of 002, section 5.6.1.
+"""Relations that constrain a parameter by earlier ones: those of 002, section 5.6.1.
 
 A constraint that is written as a relation is *enumerated*: the divisors of a number are found in
 the time of its square root, the multiples and what is less in no time, where a function would be
@@ -28,7 +28,7 @@ Select: TypeAlias = Callable[[Sequence[Value], Any], Sequence[Value]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """A condition on a parameter's value; `&` and `|` combine two, or one and a function.
+    """A constraint on a parameter's value; `&` and `|` combine it with relations or functions.
 
     `reads` are the parameters on which it depends, `select` keeps those of a sequence of values
     that satisfy it, given what the parameters it reads are and the name of its own.
@@ -61,7 +61,7 @@ class Relation:
 
 
 def divides(number: Term) -> Relation:
-    """The value divides a number: a constant, the name of an earlier parameter, or a function.
+    """The value divides `number`: a constant, an earlier parameter's name, or a function.
 
     >>> list(divides(lambda width: 96 // width).select(range(1, 97), {"width": 8}, "depth"))
     [1, 2, 3, 4, 6, 12]
@@ -72,7 +72,7 @@ def divides(number: Term) -> Relation:
 
 
 def is_multiple_of(number: Term) -> Relation:
-    """The value is a multiple of a number; only 0 is one of 0.
+    """The value is a multiple of `number`; only 0 is a multiple of 0.
 
     >>> list(is_multiple_of(9).select(range(1, 100, 4), {}, "rows"))
     [9, 45, 81]
@@ -81,37 +81,37 @@ def is_multiple_of(number: Term) -> Relation:
 
 
 def less_than(bound: Term) -> Relation:
-    """The value is less than a number."""
+    """The value is less than `bound`."""
     return _relation("less_than", bound, _ordered(operator.lt))
 
 
 def at_most(bound: Term) -> Relation:
-    """The value is a number or less."""
+    """The value is at most `bound`."""
     return _relation("at_most", bound, _ordered(operator.le))
 
 
 def greater_than(bound: Term) -> Relation:
-    """The value is greater than a number."""
+    """The value is greater than `bound`."""
     return _relation("greater_than", bound, _ordered(operator.gt))
 
 
 def at_least(bound: Term) -> Relation:
-    """The value is a number or more."""
+    """The value is at least `bound`."""
     return _relation("at_least", bound, _ordered(operator.ge))
 
 
 def equal(other: Term) -> Relation:
-    """The value is another one."""
+    """The value equals `other`."""
     return _relation("equal", other, _equal)
 
 
 def unequal(other: Term) -> Relation:
-    """The value is not another one."""
+    """The value differs from `other`."""
     return _relation("unequal", other, lambda values, one: [v for v in values if v != one])
 
 
 def relation_of(constraint: object) -> Relation:
-    """A relation, or a function whose arguments name parameters, its own among them, as one."""
+    """Convert a predicate over named parameters to a relation; relations are returned as is."""
     if isinstance(constraint, Relation):
         return constraint
     if not callable(constraint):
@@ -183,7 +183,7 @@ def _divisors(values: Sequence[Any], number: Any) -> Sequence[Value]:
 
 
 def _factors(number: int) -> Iterable[int]:
-    """All divisors, from those of the powers of its primes."""
+    """All divisors of a number, from its prime factorisation."""
     found = [1]
     prime, left = 2, number
     while left > 1:
@@ -233,7 +233,7 @@ def _whole(number: Any) -> int | None:
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Select:
-    """Selects the values on one side of a bound."""
+    """A selection of the values on one side of a bound, by bisection in a range."""
 
     def select(values: Sequence[Any], bound: Any) -> Sequence[Value]:
         def holds(value: Any) -> bool:

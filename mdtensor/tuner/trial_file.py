@@ -1,4 +1,4 @@
-"""The file in which a search keeps what it evaluated, for the search that goes on from there."""
+"""Files of trials, from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENVIRONMENT = "tuner"
 
 
 class TrialFile:
-    """A file of trials, one a line, as `mdtensor cache export` writes them.
+    """A file of trials as JSON lines, in the format of `mdtensor cache export`.
 
     Trials are added at once, so that what was evaluated survives whatever ends the search; a line
     that was cut off is passed over. A file may hold several searches, told apart by `name`.
@@ -36,7 +36,7 @@ class TrialFile:
         self.name = name
 
     def known(self) -> list[tuple[Configuration, Trial]]:
-        """All trials of the search of that name, in the order in which they were added."""
+        """All trials recorded under `name`, in order."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class TrialFile:
         ]
 
     def add(self, measured: Measured) -> None:
-        """Write one trial, at once."""
+        """Append one trial immediately."""
         trial = measured.trial
         row = TrialRow(
             self.name,
@@ -80,7 +80,7 @@ class TrialFile:
 
 
 def _row(line: str) -> TrialRow | None:
-    """The trial of a line, None where it has none."""
+    """Parse a line as a trial; None if it is none."""
     try:
         row = row_from_line(line)
     except StoreError:

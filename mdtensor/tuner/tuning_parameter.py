@@ -1,4 +1,4 @@
-"""Parameters as users write them: a name, values, and constraints on it and earlier parameters."""
+"""User-defined tuning parameters: a name, values, and constraints."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Parameter(ParameterOfSpace):
 
 
 def _related(name: str, values: Values, relations: Sequence[Relation]) -> Values:
-    """The values that satisfy the relations: computed now, or from the earlier parameters."""
+    """The values filtered by relations: now, or by a function of the parameters that they read."""
     reads = dict.fromkeys(arguments_read(values)) if callable(values) else {}
     for relation in relations:
         reads |= dict.fromkeys(each for each in relation.reads if each != name)
@@ -114,7 +114,7 @@ def _by_name(names: Sequence[str], function: Callable[..., Any]) -> Callable[...
 
 
 def _named(constraint: Constraint, name: str) -> Constraint:
-    """The constraint under a name that a rejection can print: a lambda has none of its own."""
+    """The constraint itself, or wrapped under a name for messages if it is a lambda."""
     try:
         constraint_name(constraint)
     except SpaceError:

@@ -1,4 +1,4 @@
-"""Files of default schedules: winners of a class of devices, by structure, as JSON.
+"""Files of default schedules as JSON: the winners on a class of devices, by problem structure.
 
 They hold facts only, and may be anybody's: what is read has the types that it should have, or is
 refused. A schedule is checked against the rules of a problem before it is used, like every other.
@@ -31,7 +31,7 @@ _MOST_WINNERS = 256  # of a structure in a file, the newest
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """The facts by which devices are alike, as far as their schedules go."""
+    """The device facts that decide whether schedules carry over."""
 
     kind: str
     name: str
@@ -45,18 +45,18 @@ class DeviceClass:
         return cls(target.kind, target.name, target.dialect, target.cores, target.vector_bytes)
 
     def serves(self, target: Target) -> bool:
-        """Whether schedules of this class may suit a device: it has the same vectors."""
+        """Whether this class's schedules may suit a device: same kind, same vector width."""
         return (self.kind, self.vector_bytes) == (target.kind, target.vector_bytes)
 
     def distance(self, target: Target) -> tuple[bool, bool, float]:
-        """How far a device is from this class: its name, its dialect, and its number of cores."""
+        """A device's distance, as a sort key: other name, other dialect, ratio of core counts."""
         cores = abs(math.log2(max(1, self.cores) / max(1, target.cores)))
         return self.name != target.name, self.dialect != target.dialect, cores
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultWinner:
-    """The winner of a problem, by its key, and its seconds on the device that it is from."""
+    """A problem's key with its best schedule, and the seconds measured on the original device."""
 
     problem: str
     seconds: float
@@ -65,7 +65,7 @@ class DefaultWinner:
 
 @dataclass(frozen=True, slots=True)
 class DefaultsOfStructure:
-    """The winners of the shapes of one structure."""
+    """The winners for all shapes of one problem structure."""
 
     structure: str
     winners: tuple[DefaultWinner, ...]
@@ -73,7 +73,7 @@ class DefaultsOfStructure:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a file of defaults holds; `generator` counts the changes of the code generator."""
+    """The content of a defaults file; `generator` is the code generator's version."""
 
     kind: str
     version: int
@@ -82,7 +82,7 @@ class Defaults:
     structures: tuple[DefaultsOfStructure, ...]
 
     def rows(self) -> list[WinnerRow]:
-        """The winners as rows of a store, in an environment that is no device's own."""
+        """The winners as store rows, in an environment that no device has."""
         environment = f"defaults of {self.device.name} x{self.device.cores}"
         return [
             WinnerRow(
@@ -101,7 +101,7 @@ class Defaults:
 
 
 def defaults_of(rows: Iterable[WinnerRow], target: Target) -> Defaults:
-    """The defaults that confirmed winners of a device make; those that hold no schedule do not."""
+    """The defaults from a device's confirmed winners; rows without a valid schedule are skipped."""
     found: dict[str, list[DefaultWinner]] = {}
     for row in sorted(rows, key=lambda row: row.created):
         with suppress(LoweringError):
@@ -134,7 +134,7 @@ def _line_of(winner: DefaultWinner) -> str:
 
 
 def defaults_in(text: str) -> Defaults:
-    """The defaults of a file's text, whoever wrote it; `StoreError` tells what is wrong with it."""
+    """Parse a defaults file's text, which is untrusted; `StoreError` says what is wrong."""
     try:
         found = value_of(Defaults, json.loads(text))
         if (found.kind, found.version) != (KIND, VERSION):
@@ -155,7 +155,7 @@ def _check(winner: DefaultWinner) -> None:
 
 
 def read(file: Path) -> Defaults:
-    """The defaults in a file; `StoreError` where it cannot be read, or holds none."""
+    """Read a defaults file; `StoreError` if it is unreadable or invalid."""
     try:
         return defaults_in(read_regular(file, _MOST_BYTES).decode("utf-8"))
     except StoreError as error:
@@ -166,13 +166,13 @@ def read(file: Path) -> Defaults:
 
 
 def write(file: Path, defaults: Defaults) -> None:
-    """Writes a file of defaults, whole or not at all; `StoreError` where that is impossible."""
+    """Write a defaults file atomically; `StoreError` where that is impossible."""
     write_whole(file, text_of(defaults), StoreError)
 
 
 @cache
 def shipped(folder: Path = FOLDER) -> tuple[Defaults, ...]:
-    """The files of defaults in a folder; those that are damaged are warned of once, and left."""
+    """All defaults files of a folder; damaged ones are skipped with one warning."""
     found: list[Defaults] = []
     for file in sorted(folder.glob("*.json")):
         try:
@@ -183,9 +183,9 @@ def shipped(folder: Path = FOLDER) -> tuple[Defaults, ...]:
 
 
 def default_winners(target: Target, files: Sequence[Defaults] | None = None) -> list[WinnerRow]:
-    """The default winners for a device: those of the class that is nearest to it.
+    """The default winners for a device, from the nearest class of devices.
 
-    Those of another code generator are none.
+    Files of another version of the code generator are ignored.
     """
     files = shipped() if files is None else files
     fitting = [f for f in files if f.generator == CODE_GENERATION and f.device.serves(target)]

@@ -1,4 +1,4 @@
-"""When a search ends: those conditions of 002, section 5.6.1, combined by `&` and `|`."""
+"""Abort conditions of a search, those of 002, section 5.6.1; `&` and `|` combine them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.errors import TuningError
 
 @dataclass(slots=True)
 class Progress:
-    """How far a search has come: seconds, evaluations, and the best cost after each of them."""
+    """The progress of a search: seconds, and the best cost after each evaluation."""
 
     space_size: int
     elapsed: float = 0.0
@@ -21,14 +21,14 @@ class Progress:
     at: list[float] = field(default_factory=list[float])
 
     def add(self, cost: float, elapsed: float) -> None:
-        """One more evaluation, of infinite cost where the configuration was invalid."""
+        """Add an evaluation; an invalid configuration costs infinity."""
         self.best.append(min(cost, self.best[-1] if self.best else math.inf))
         self.at.append(elapsed)
         self.elapsed = elapsed
 
     @property
     def evaluations(self) -> int:
-        """How many configurations were evaluated."""
+        """The number of configurations evaluated."""
         return len(self.best)
 
     @property
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """A condition under which a search ends; `&` waits for both of two, `|` for either.
+    """An abort condition; `&` requires both of two, `|` either.
 
     Any function of a `Progress` can be one.
 
@@ -65,19 +65,19 @@ class Condition:
 
 
 def duration(seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> Condition:
-    """The search ends after a time; what is being evaluated then is finished."""
+    """Abort after a time; the evaluation under way is finished."""
     total = _positive(seconds + 60 * minutes + 3600 * hours, "a duration")
     return Condition(f"duration({total:g} s)", lambda progress: progress.elapsed >= total)
 
 
 def evaluations(count: int) -> Condition:
-    """The search ends after so many evaluations, invalid configurations counted."""
+    """Abort after `count` evaluations, invalid configurations included."""
     most = _positive(count, "a number of evaluations")
     return Condition(f"evaluations({count})", lambda progress: progress.evaluations >= most)
 
 
 def fraction(share: float) -> Condition:
-    """The search ends when this share of the space, in (0, 1], is evaluated."""
+    """Abort when this share of the space, in (0, 1], is evaluated."""
     if not 0 < share <= 1:
         raise TuningError(f"a fraction of a space lies in (0, 1], not {share!r}")
     text = f"fraction({share:g})"
@@ -85,14 +85,14 @@ def fraction(share: float) -> Condition:
 
 
 def cost_reached(cost: float) -> Condition:
-    """The search ends when some configuration costs so much or less."""
+    """Abort when a configuration costs `cost` or less."""
     return Condition(f"cost_reached({cost:g})", lambda progress: progress.cost <= cost)
 
 
 def speedup(
     factor: float, *, seconds: float | None = None, evaluations: int | None = None
 ) -> Condition:
-    """The search ends when the last seconds, or evaluations, made the best no faster by a factor.
+    """Abort when the last seconds, or evaluations, improved the best by less than `factor`.
 
     Nothing is lost before the first valid configuration is found.
 
@@ -121,7 +121,7 @@ def speedup(
 
 
 def _lost(progress: Progress, before: int, factor: float) -> bool:
-    """Whether what came after so many evaluations made the best no faster by that factor."""
+    """Whether evaluations after the first `before` improved the best by less than `factor`."""
     if before <= 0 or progress.best[before - 1] == math.inf:
         return False
     # Nothing is better than no cost at all.

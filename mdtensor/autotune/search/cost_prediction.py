@@ -34,7 +34,7 @@ _einsum = original("numpy.einsum")
 
 
 class Features:
-    """Configurations as vectors, whose products tell in how many parameters they are alike.
+    """Feature vectors of configurations; dot products measure similarity per parameter.
 
     Integers are the more alike the fewer doublings lie between them, other values not at all.
     """
@@ -58,7 +58,7 @@ def _vectors_of(domain: Sequence[Value]) -> dict[Value, Numbers]:
 
 
 def _vectors_of_many(domain: Sequence[Value]) -> dict[Value, Numbers]:
-    """Each value has the vector of one of a few, which lie evenly among them."""
+    """The vectors of a large domain: each value shares that of one of `_MOST_VALUES` samples."""
     few = [domain[n * (len(domain) - 1) // (_MOST_VALUES - 1)] for n in range(_MOST_VALUES)]
     vectors = [*_vectors_of(few).values()]
     last, most = len(domain) - 1, _MOST_VALUES - 1
@@ -75,7 +75,7 @@ def _likeness(one: Value, other: Value) -> float:
 
 
 def product(one: Numbers, other: Numbers) -> Numbers:
-    """The product of matrices, some rows at a time.
+    """A matrix product in row blocks small enough for BLAS to stay on one thread.
 
     For more, libraries wake threads, which would take turns with the compilers of a search.
     """
@@ -85,9 +85,9 @@ def product(one: Numbers, other: Numbers) -> Numbers:
 
 
 def whitening(matrix: Numbers) -> Numbers:
-    """The lower triangle whose transpose times itself is a positive definite matrix's inverse.
+    """The inverse Cholesky factor W of a positive definite matrix M: WᵀW is the inverse of M.
 
-    Row by row, for the same reason: what is learned from are some hundred rows.
+    Computed row by row, so that BLAS stays on one thread: there are some hundred rows.
     """
     count = len(matrix)
     found = np.zeros((count, count))

@@ -18,7 +18,7 @@ def descended(
     evaluations: int,
     kind: Callable[[Configuration], Hashable],
 ) -> list[Configuration]:
-    """The configurations that a model expects least of, one of each kind, the best first.
+    """The configurations of least predicted cost, one of each kind, the best first.
 
     From each start, steps are taken to neighbours of which less is expected, until there is none
     or the start's share of the evaluations is spent. Infinity stands for what cannot be.

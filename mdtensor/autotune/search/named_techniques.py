@@ -1,4 +1,4 @@
-"""The techniques that a search may use, by name."""
+"""The registry of search techniques by name."""
 
 from __future__ import annotations
 

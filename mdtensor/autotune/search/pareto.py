@@ -1,4 +1,4 @@
-"""The Pareto front of what was measured: points that no other point beats in everything."""
+"""The Pareto front of measured points: those that no other point dominates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def pareto_front(points: Iterable[T], costs_of: Callable[[T], Sequence[float]]) -> list[T]:
-    """The points that none dominates: is as cheap by every cost, and cheaper by one.
+    """The points that none dominates, that is, no dearer by any cost and cheaper by one.
 
     In the order of their costs; of points with equal costs, the first.
 

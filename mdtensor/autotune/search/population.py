@@ -1,4 +1,4 @@
-"""Techniques that move points through the unit cube onto which a space is mapped (002, 5.5)."""
+"""Search techniques that move points through the unit cube mapped onto a space (002, 5.5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Point = tuple[float, ...]
 
 
 def inside(point: Sequence[float]) -> Point:
-    """A point reflected at the faces of the unit cube, where clipping would gather everything.
+    """Reflect a point at the faces of the unit cube; clipping would pile points up there.
 
     >>> inside([0.5, -0.25, 1.25])
     (0.5, 0.25, 0.75)
@@ -22,7 +22,7 @@ def inside(point: Sequence[float]) -> Point:
 
 
 class Points:
-    """Which point was proposed for which index; costs come by index, perhaps much later."""
+    """The points proposed for each index, until costs arrive by index, perhaps much later."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -36,11 +36,11 @@ class Points:
         return index
 
     def told(self, index: int) -> list[tuple[Point, int]]:
-        """The points that were proposed for an index, and by whom; none of them a second time."""
+        """Remove and return the points proposed for an index, with their owners."""
         return self._proposed.pop(index, [])
 
     def of(self, index: int) -> Point:
-        """The middle of the block of a configuration that somebody else proposed."""
+        """The centre of a configuration's block, for one that another technique proposed."""
         return self._space.to_coordinates(self._space.configuration(index))
 
 
@@ -53,7 +53,7 @@ class _Particle:
 
 
 class ParticleSwarm:
-    """Particles fly through the unit cube, drawn to their own best place and to the swarm's.
+    """Particle swarm optimisation in the unit cube.
 
     Inertia and attraction are those of Clerc and Kennedy's constriction. What other techniques
     found draws the swarm as well. A particle that has come to rest begins anew at random.
@@ -76,7 +76,7 @@ class ParticleSwarm:
         return _Particle(place, velocity, place)
 
     def ask(self) -> int | None:
-        """The next place of the particle whose turn it is."""
+        """The next position of the next particle, round-robin."""
         self._turn = (self._turn + 1) % len(self._swarm)
         particle = self._swarm[self._turn]
         if particle.cost < math.inf or self._best[0] < math.inf:
@@ -98,7 +98,7 @@ class ParticleSwarm:
         particle.place = inside(moved)
 
     def tell(self, index: int, cost: float) -> None:
-        """Remember it as a best place, of the particle that was there and of the swarm."""
+        """Update the best positions of the particle and of the swarm."""
         told = self._points.told(index)
         if cost == math.inf:
             return
@@ -110,7 +110,7 @@ class ParticleSwarm:
 
 
 class Simplex:
-    """A simplex of points turns over at its worst one: Torczon's search in all its directions.
+    """Torczon's multidirectional simplex search.
 
     Each round reflects all points but the best through it. If one of the reflections is better
     than the best, all are tried twice as far out, and the better of the two simplices is taken;
@@ -144,21 +144,21 @@ class Simplex:
         return (*corner[:dim], place, *corner[dim + 1 :])
 
     def _start(self, phase: str, points: Sequence[Sequence[float]]) -> None:
-        """Have these points measured: the round goes on when all of them are."""
+        """Begin a phase that ends when all these points are measured."""
         self._phase = phase
         self._waiting = [inside(point) for point in points]
         self._round: list[tuple[float, Point]] = []
         self._expected = len(self._waiting)
 
     def ask(self) -> int | None:
-        """The next point of the round; another place while the last ones are being measured."""
+        """The next point of the phase; one near the best while the last ones are pending."""
         if self._waiting:
             return self._points.propose(self._waiting.pop(), 0)
         near = self._best[1] or tuple(self._rng.random() for _ in range(self._dims))
         return self._points.propose([each + self._rng.gauss(0, 0.1) for each in near], 1)
 
     def tell(self, index: int, cost: float) -> None:
-        """Go on with the round, and when it is complete with the next."""
+        """Record the cost; start the next phase once all points of this one are measured."""
         told = self._points.told(index)
         if cost < self._best[0]:
             self._best = (cost, told[0][0] if told else self._points.of(index))
@@ -187,7 +187,7 @@ class Simplex:
             self._start("reflected", self._along(1.0))
 
     def _along(self, factor: float) -> list[Point]:
-        """All points but the best, on the other side of it and so many times as far away."""
+        """All points but the best, scaled by `-factor` about the best one."""
         best = self._kept[0][1]
         return [
             tuple(b + factor * (b - each) for b, each in zip(best, place, strict=True))

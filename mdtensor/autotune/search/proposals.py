@@ -1,4 +1,4 @@
-"""What is proposed next: the seeds, then what a technique asks for, none of it known."""
+"""The stream of proposals: seeds, then a technique's, without known configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REPEATS = 50
 
 
 def technique_named(technique: str | MakeTechnique) -> MakeTechnique:
-    """What makes the technique of that name; `TuningError` lists the names if there is none."""
+    """The factory of a technique by name; for an unknown one, `TuningError` lists the names."""
     if not isinstance(technique, str):
         return technique
     if technique not in TECHNIQUES:
@@ -34,7 +34,7 @@ def technique_named(technique: str | MakeTechnique) -> MakeTechnique:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Lets the best of several proposals of a technique through, by what is expected of them."""
+    """Draws several proposals of a technique and passes on the one of least predicted cost."""
 
     space: Space
     technique: Technique
@@ -43,9 +43,9 @@ class Screen:
     draws: int = 1
 
     def ask(self) -> tuple[list[Proposal], bool]:
-        """The best new proposal, if there was any; whether the technique has proposed something.
+        """The best new proposal, if any, and whether the technique proposed anything at all.
 
-        What it proposes again costs what it cost.
+        A proposal with a known cost is answered with that cost.
         """
         drawn: list[tuple[float, str, int]] = []
         asked = False
@@ -73,7 +73,7 @@ def proposals_of(
     costs: Costs,
     rng: Random,
 ) -> Iterator[Proposal]:
-    """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
+    """Proposers and indices: seeds, then the technique's proposals, none already known."""
     if not space:
         return
     for seed in seeds:
@@ -95,5 +95,5 @@ def proposals_of(
 
 
 def _unmeasured(start: int, size: int, costs: Costs) -> int:
-    """The first index from `start` on, cyclically, that nobody measured."""
+    """The first unmeasured index from `start` on, cyclically."""
     return next(at % size for at in range(start, start + size) if at % size not in costs)

@@ -1,4 +1,4 @@
-"""The search: measure the seeds, then what a technique proposes, until the budget is spent."""
+"""The search loop: measure the seeds, then a technique's proposals, until the budget is spent."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class SearchOutcome:
 
     @property
     def best(self) -> Measured | None:
-        """The fastest trial that is ok, the first of equals; `None` without any."""
+        """The fastest valid trial, the first of equals; `None` without any."""
         best = min(self.trials, key=lambda each: each.trial.cost, default=None)
         return None if best is None or best.trial.cost == math.inf else best
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user stopped the search."""
+        """Whether Ctrl-C stopped the search."""
         return self.stopped == "interrupted"
 
     def ranked(self) -> list[Measured]:
-        """The trials that are ok, fastest first."""
+        """The valid trials, fastest first."""
         counted = (each for each in self.trials if each.trial.cost < math.inf)
         return sorted(counted, key=lambda each: each.trial.cost)
 
@@ -146,7 +146,7 @@ def search(
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """Draws proposals before they are measured, and has each of them prepared."""
+    """Draws proposals ahead of measurement, and starts the preparation of each."""
 
     space: Space
     proposals: Iterator[Proposal]
@@ -154,7 +154,7 @@ class _Draw:
     prepare: Prepare | None
 
     def ahead(self, many: int) -> Iterator[Proposal]:
-        """Each is drawn when so many others are still to be measured; ready ones come first."""
+        """Yield with `many` proposals in preparation ahead; those that are ready come first."""
         waiting: list[tuple[Proposal, Future[Any] | None]] = []
         while True:
             waiting += self._drawn(many + 1 - len(waiting))
@@ -164,7 +164,7 @@ class _Draw:
             yield waiting.pop(first)[0]
 
     def together(self, many: int, left: Callable[[], float]) -> Iterator[Proposal]:
-        """So many are drawn at a time, each time when all that were drawn are measured.
+        """Yield batches of `many`, each prepared entirely before its first is measured.
 
         Fewer are drawn where, by what the last ones took, there are not enough seconds `left`.
         """
@@ -191,7 +191,7 @@ class _Draw:
 
 
 def _first_ready(futures: Sequence[Future[Any] | None]) -> int:
-    """The position of the first that is done, waiting until one is."""
+    """The position of the first future that is done (or None), after waiting for one."""
     while True:
         for position, future in enumerate(futures):
             if future is None or future.done():

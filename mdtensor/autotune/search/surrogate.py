@@ -1,4 +1,4 @@
-"""The surrogate technique: it learns a model of costs, and proposes what should cost least."""
+"""The surrogate technique: a learned cost model proposes its predicted minima."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOLD = 0.5
 
 
 class SurrogateModel:
-    """A surrogate model of costs, fitted to measurements; it proposes its minima.
+    """A Gaussian process fitted to measurements, whose predicted minima are proposed.
 
     What it weighs are configurations that differ from one of the best in a parameter or two,
     children of two of the best, and `others` that are worth a look. `expected` is what a model
@@ -51,7 +51,7 @@ class SurrogateModel:
         self._queue: list[int] = []
 
     def ask(self) -> int | None:
-        """The next of a batch that was foretold together; by chance, before anything is known."""
+        """The next of a batch of predicted minima; random before there are enough measurements."""
         if not self._queue and len(self._costs) >= _LEAST:
             self._queue = self._foretold()
         if not self._queue:
@@ -61,13 +61,13 @@ class SurrogateModel:
         return index
 
     def tell(self, index: int, cost: float) -> None:
-        """Learn from it what can be measured."""
+        """Add a measurement to the training set, unless it failed."""
         self._asked.add(index)
         if 0 < cost < math.inf:
             self._costs[index] = cost
 
     def _row(self, index: int) -> tuple[Numbers, float] | None:
-        """Features of a configuration and the logarithm of what is expected, where it can be."""
+        """Features of a configuration and the log of its modelled cost; None if infeasible."""
         if index not in self._rows:
             configuration = self._space.configuration(index)
             expected = self._expected(configuration)
@@ -77,7 +77,7 @@ class SurrogateModel:
         return self._rows[index]
 
     def _foretold(self) -> list[int]:
-        """A batch of new configurations, those with the lowest predicted cost last."""
+        """A batch of new configurations of lowest predicted cost, the lowest last."""
         order = sorted(self._costs, key=lambda index: self._costs[index])[:_MOST]
         known = [index for index in order if self._row(index) is not None]
         new = self._possible(self._pool(order[:_ELITES]))
@@ -91,7 +91,7 @@ class SurrogateModel:
         return [new[n] for n in reversed(best)]
 
     def _possible(self, pool: Iterable[int]) -> list[int]:
-        """Those that can be; so many are new to the model at a time, since asking it takes long."""
+        """The feasible configurations; at most `_ASKED` new ones are put to the cost model."""
         found: list[int] = []
         asked = 0
         for index in pool:
@@ -105,7 +105,7 @@ class SurrogateModel:
         return np.array([row for row, _ in pairs]), np.array([expected for _, expected in pairs])
 
     def _pool(self, elites: list[int]) -> list[int]:
-        """What is weighed: none of it measured or asked for."""
+        """Candidates for the next batch, none measured or proposed yet."""
         pool: dict[int, None] = {}
         for elite in elites:
             pool |= dict.fromkeys(self._changes(elite))
@@ -120,14 +120,14 @@ class SurrogateModel:
         return [index for index in pool if index not in self._asked]
 
     def _changes(self, index: int) -> list[int]:
-        """The configurations that differ in one parameter."""
+        """The configurations that differ in one parameter; memoised."""
         if index not in self._near:
             changes = self._space.changes(self._space.configuration(index), self._rng)
             self._near[index] = [self._space.index(change) for change in changes]
         return self._near[index]
 
     def _child(self, one: int, other: int) -> list[int]:
-        """A mixture of two configurations, one of whose values may be any; none that is invalid."""
+        """A crossover of two configurations, half of the time with a mutation; [] if invalid."""
         share = self._rng.random()
         first, second = self._space.configuration(one), self._space.configuration(other)
         mixed = {name: (first if self._rng.random() < share else second)[name] for name in first}

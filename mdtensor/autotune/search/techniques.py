@@ -1,4 +1,4 @@
-"""Search techniques that ask for configurations, by index, and are told what these cost.
+"""Search techniques: ask for an index to measure, tell the cost of any measured one.
 
 A technique is told everything that anybody measured, its own proposals or not; a failed
 configuration costs infinity. It may propose what was measured before: it is then told the known
@@ -22,7 +22,7 @@ class Technique(Protocol):
 
     @property
     def name(self) -> str:
-        """Who made the last proposal."""
+        """The name of whoever made the last proposal: a bandit's member, say."""
         ...
 
     def ask(self) -> int | None:
@@ -30,7 +30,7 @@ class Technique(Protocol):
         ...
 
     def tell(self, index: int, cost: float) -> None:
-        """Learn that a configuration costs so many seconds, or infinity."""
+        """Learn the cost of a configuration, infinity for a failed one."""
         ...
 
 
@@ -38,7 +38,7 @@ MakeTechnique: TypeAlias = Callable[[Space, Random], Technique]
 
 
 class Exhaustive:
-    """Every configuration once, in order."""
+    """Enumerates every configuration once, in order."""
 
     name = "exhaustive"
 
@@ -46,7 +46,7 @@ class Exhaustive:
         self._indices: Iterator[int] = iter(range(space.size))
 
     def ask(self) -> int | None:
-        """The next in order."""
+        """The next index in order."""
         return next(self._indices, None)
 
     def tell(self, index: int, cost: float) -> None:
@@ -54,7 +54,7 @@ class Exhaustive:
 
 
 class RandomSearch:
-    """Configurations drawn uniformly."""
+    """Draws configurations uniformly."""
 
     name = "random"
 
@@ -63,7 +63,7 @@ class RandomSearch:
         self._rng = rng
 
     def ask(self) -> int | None:
-        """Any configuration."""
+        """A random index."""
         return self._space.sample_index(self._rng)
 
     def tell(self, index: int, cost: float) -> None:
@@ -78,7 +78,7 @@ class _Elite:
 
 
 class HillClimbing:
-    """Neighbours of several best configurations, the best most often; random restarts.
+    """Hill climbing from several elites, the best most often, with random restarts.
 
     An elite's neighbours are tried near values first, then changed in two places. When nothing
     has entered the elites for `patience` proposals, all but the best make room for fresh
@@ -118,7 +118,7 @@ class HillClimbing:
         return self._space.index(found)
 
     def tell(self, index: int, cost: float) -> None:
-        """Keep it if it is among the best."""
+        """Add a configuration to the elites if it is among the best."""
         known = [elite.index for elite in self._elites]
         if cost == math.inf or index in known:
             return
@@ -136,7 +136,7 @@ class HillClimbing:
 
 
 class Annealing:
-    """A walk over neighbours that also accepts worse ones, less and less; reheated when cold.
+    """Simulated annealing on neighbours, reheated when cold.
 
     Costs are compared as ratios, so that temperatures mean the same for a kernel of a microsecond
     and of a second: at temperature 0.1 a step that is 10 % slower is taken one time in e.
@@ -153,7 +153,7 @@ class Annealing:
         self._temperature = self.HOT
 
     def ask(self) -> int | None:
-        """A neighbour of where the walk is."""
+        """A neighbour of the current configuration."""
         if self._here is None:
             return self._space.sample_index(self._rng)
         self._temperature *= self.COOLING
@@ -165,7 +165,7 @@ class Annealing:
         return self._here[0] if found is None else self._space.index(found)
 
     def tell(self, index: int, cost: float) -> None:
-        """Step there, always if it is better, else by chance."""
+        """Move to a better configuration always, to a worse one by chance."""
         if cost == math.inf:
             return
         if self._best is None or cost < self._best[1]:
@@ -178,7 +178,7 @@ class Annealing:
 
 
 class DifferentialEvolution:
-    """Differences of the population's coordinates carry one member to a new place (rand/1/bin)."""
+    """Differential evolution (rand/1/bin) in the coordinates of the unit cube."""
 
     name = "differential_evolution"
     WEIGHT, CROSSOVER = 0.7, 0.7
@@ -192,7 +192,7 @@ class DifferentialEvolution:
         self._pending: dict[int, int] = {}  # proposed index -> the member that it challenges
 
     def ask(self) -> int | None:
-        """A challenger of the member whose turn it is."""
+        """A challenger of the next member, round-robin."""
         if len(self._members) < self._size:
             return self._space.sample_index(self._rng)
         self._turn = (self._turn + 1) % self._size
@@ -212,7 +212,7 @@ class DifferentialEvolution:
         return index
 
     def tell(self, index: int, cost: float) -> None:
-        """Let it take its member's place if it is better."""
+        """Replace the challenged member if the challenger is better."""
         slot = self._pending.pop(index, None)
         if cost == math.inf or any(index == other for _, _, other in self._members):
             return
@@ -257,7 +257,7 @@ class Bandit:
         self.name = "bandit"
 
     def ask(self) -> int | None:
-        """What the technique of most credit proposes."""
+        """A proposal of the technique with the most credit."""
         order = sorted(self._members, key=lambda name: (-self.credit(name), self._rng.random()))
         for name in order:
             index = self._members[name].ask()
@@ -269,7 +269,7 @@ class Bandit:
         return None
 
     def tell(self, index: int, cost: float) -> None:
-        """Credit the technique that asked, and tell every one."""
+        """Credit the technique that proposed the index, and pass the cost on to all."""
         proposer = self._asked.pop(index, None)
         if proposer is not None:
             self._uses.append(_Use(proposer, cost < self._best))
@@ -279,7 +279,7 @@ class Bandit:
             member.tell(index, cost)
 
     def credit(self, name: str) -> float:
-        """Area under the curve of improvements, in [0, 1], and the bonus for exploring."""
+        """Area under the improvement curve, in [0, 1], plus the exploration bonus."""
         improved = [use.improved for use in self._uses if use.technique == name]
         count = len(improved)
         if not count:

@@ -1,4 +1,4 @@
-"""The order in which the parameters of a space are chosen, and what is checked at each.
+"""The order in which a space's parameters are chosen, and the constraints checked at each.
 
 Any order gives the same space; a good one keeps its sub-trees few. The parameter chosen first
 should separate the others: once it is known, they fall apart into components that refer to few
@@ -36,7 +36,7 @@ class Check:
 
     @classmethod
     def of(cls, constraint: Constraint) -> Check:
-        """Find what the constraint reads from its arguments."""
+        """Wrap a constraint; what it reads are its arguments' names."""
         return cls(constraint, arguments_read(constraint))
 
     def holds(self, chosen: Mapping[str, Value]) -> bool:
@@ -47,14 +47,14 @@ class Check:
             raise SpaceError(f"constraint raised: {self.call(chosen)}: {error!r}") from error
 
     def call(self, chosen: Mapping[str, Value]) -> str:
-        """The call as it would be written, for messages."""
+        """The call of the constraint as text, for messages."""
         read = {name: chosen[name] for name in self.reads}
         return format_call(constraint_name(self.constraint), read)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """A parameter at its place in a tree, and the independent trees below it."""
+    """A parameter's position in a tree, with the independent trees below it."""
 
     name: str
     parameter: SpaceParameter
@@ -69,7 +69,7 @@ class Level:
     )
 
     def values_allowed(self, chosen: dict[str, Value]) -> tuple[Value, ...]:
-        """The values that pass this level's checks, given those further up."""
+        """The values that pass this level's checks, given those further up; memoised."""
         key = tuple([chosen[name] for name in self.reads])
         found = self.allowed.get(key)
         if found is None:
@@ -90,7 +90,7 @@ Scopes: TypeAlias = Sequence[frozenset[str]]
 def levels_of(
     parameters: Mapping[str, SpaceParameter], checks: Mapping[str, Sequence[Check]]
 ) -> tuple[Level, ...]:
-    """The root levels of independent groups; `checks` are per last-declared parameter read."""
+    """The root levels of independent groups; `checks` are keyed by the last parameter read."""
     # A constraint that reads nothing is checked where it was declared.
     scoped = [
         (frozenset(check.reads or (name,)), check) for name in parameters for check in checks[name]
@@ -126,7 +126,7 @@ def levels_of(
 
 
 def components(names: Sequence[str], scopes: Scopes) -> list[list[str]]:
-    """Partition names into those that scopes connect, directly or through others of them.
+    """Partition names into connected components of the hypergraph of `scopes`.
 
     >>> components(["a", "b", "c"], [frozenset("ac"), frozenset("b")])
     [['a', 'c'], ['b']]
@@ -156,7 +156,7 @@ def _separator(
     scopes: Scopes,
     sizes: Mapping[str, int],
 ) -> str:
-    """The parameter to choose first: what it leaves depends on fewest combinations."""
+    """The parameter to choose first, which leaves the fewest combinations in all."""
     inside = set(component)
     touching = [scope for scope in scopes if not scope.isdisjoint(inside)]
     eligible = [name for name in component if inside.isdisjoint(parameters[name].reads)]
@@ -175,7 +175,7 @@ def _separator(
 
 
 def _referred(scopes: Scopes, names: Sequence[str]) -> set[str]:
-    """All names in the scopes that touch some of `names`."""
+    """The union of the scopes that contain any of `names`."""
     return set[str]().union(*(scope for scope in scopes if not scope.isdisjoint(names)))
 
 

@@ -69,7 +69,7 @@ class Space:
         self.size = self._forest.size
 
     def _placed_checks(self) -> dict[str, tuple[Check, ...]]:
-        """Each constraint at the last-declared parameter that it reads."""
+        """Constraints by the last-declared parameter that each reads."""
         position = {name: at for at, name in enumerate(self.names)}
         placed: dict[str, list[Check]] = {name: [] for name in self.names}
         for at, parameter in enumerate(self.parameters):
@@ -94,7 +94,7 @@ class Space:
 
     @property
     def domains(self) -> dict[str, tuple[Value, ...]]:
-        """The values of parameters in all configurations, of those that are ever a choice."""
+        """The values that parameters take in valid configurations, without derived parameters."""
         found = self._forest.domains
         return {name: found[name] for name in self.names if name in self._forest.free}
 
@@ -139,7 +139,7 @@ class Space:
         return self.explain_rejection(configuration) is None
 
     def explain_rejection(self, configuration: Mapping[str, object]) -> str | None:
-        """What keeps a configuration out of the space, or `None` for a valid one."""
+        """The reason why a configuration is invalid; `None` for a valid one."""
         chosen = _canonical(configuration)
         for name in chosen:
             if name not in self.names:
@@ -204,7 +204,7 @@ class Space:
             yield found
 
     def changes(self, configuration: Mapping[str, object], rng: Random) -> Iterator[Configuration]:
-        """The valid configurations that have one parameter at another value, in random order.
+        """Valid configurations with one parameter changed, in random order.
 
         Of the others, only those change that can have but one value then. Near values come first.
         It costs less than `neighbours`, which repairs what a change makes invalid.
@@ -220,7 +220,7 @@ class Space:
         return None if found is None or found[name] != value else found
 
     def adapted(self, wanted: Mapping[str, Value]) -> Configuration | None:
-        """The configuration with these values, but for parameters that can have only one then.
+        """The valid configuration with these values, up to parameters that have no choice then.
 
         None where another value does not fit: `nearest` would repair it, which takes much longer.
         """
@@ -270,7 +270,7 @@ def _names(level: Level) -> list[str]:
 def _draws(
     moves: Sequence[tuple[str, Value]], changes: int, rng: Random
 ) -> Iterator[list[tuple[str, Value]]]:
-    """Some combinations of moves of different parameters, those that come first favoured."""
+    """Random combinations of moves of different parameters, biased to the first ones."""
     for _ in range(min(64, len(moves))):
         drawn: dict[str, Value] = {}
         for _ in range(changes):

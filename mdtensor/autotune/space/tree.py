@@ -1,4 +1,4 @@
-"""Constrained parameters as a forest whose equal sub-trees are one node.
+"""Constrained parameters as a forest with shared sub-trees: equal ones are one node.
 
 The chain of trees of 002, section 5.4, taken two steps further. What lies below a node depends
 only on the earlier values to which later parameters still refer, so a node is built once per
@@ -30,7 +30,7 @@ REPAIR_WORK = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceNode:
-    """The choices at one level; every value has at least one configuration below it."""
+    """A parameter's feasible values at one node, each with configurations below it."""
 
     level: Level
     values: tuple[Value, ...]
@@ -50,7 +50,7 @@ _Step: TypeAlias = "tuple[float, int, float, int, tuple[SpaceNode, ...], _Path]"
 
 @dataclass(slots=True)
 class _Census:
-    """What the nodes of one level hold together."""
+    """The nodes of one level, by the values of its `kept` parameters."""
 
     nodes: dict[tuple[Value, ...], SpaceNode] = field(
         default_factory=dict[tuple[Value, ...], SpaceNode]
@@ -61,7 +61,7 @@ class _Census:
 
 
 class Forest:
-    """All valid configurations of the parameters in some independent level trees.
+    """All valid configurations, as trees with shared nodes, one per independent group.
 
     `domains` has, per parameter, the values that some valid configuration has; `free` the names
     of those that are ever a choice (a derived quantity is not, and changes with its sources).
@@ -149,7 +149,7 @@ class Forest:
                 self._fill(chosen, node.below[rank], within - (node.ends[rank - 1] if rank else 0))
 
     def index(self, chosen: Mapping[str, Value]) -> int:
-        """The index of a valid configuration; `ValueError` or `KeyError` for another."""
+        """The index of a valid configuration; `ValueError` or `KeyError` for an invalid one."""
         return self._position(chosen, self.roots)
 
     def _position(self, chosen: Mapping[str, Value], nodes: Sequence[SpaceNode]) -> int:
@@ -219,7 +219,7 @@ class Forest:
     def _changes(
         self, node: SpaceNode, wanted: Mapping[str, Value], pinned: Mapping[str, Value]
     ) -> list[tuple[float, int]]:
-        """Every choice at a node as (what it costs, its rank)."""
+        """The ranks of a node's values, each with the cost of changing to it."""
         name = node.level.name
         if name in pinned:
             return [(0.0, at) for at, value in enumerate(node.values) if value == pinned[name]]
@@ -247,7 +247,7 @@ def _unrolled(path: _Path) -> dict[str, Value]:
 
 
 def change_cost(old: Value, new: Value) -> float:
-    """How far a change goes: nothing if equal, one and the doublings for integers, else two.
+    """The distance of two values: 0 if equal, 1 + doublings for integers, else 2.
 
     Every change costs at least one, so that few changes are nearer than many small ones.
 

@@ -1,4 +1,4 @@
-"""Exported stores: files of rows as lines of JSON, and what is refused of those of anybody."""
+"""Exported stores as JSON lines, and their validation on import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
 
 @dataclass(frozen=True, slots=True)
 class RejectedLine:
-    """A line of a file that is no row, and why."""
+    """A line that holds no valid row, and the reason."""
 
     line: int
     reason: str
@@ -22,7 +22,7 @@ class RejectedLine:
 def rows_in(
     lines: Iterable[str], check: Callable[[str], object]
 ) -> tuple[list[Row], tuple[RejectedLine, ...]]:
-    """The valid rows of an exported file's lines, and why the others are refused.
+    """Parse an exported file: its valid rows, and the rejected lines.
 
     `check` raises an MdtensorError for a schedule that is none. Raises StoreError for another kind
     of file.

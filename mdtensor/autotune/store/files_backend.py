@@ -1,4 +1,4 @@
-"""Rows as one small file each, for network file systems, where SQLite's shared memory fails.
+"""A store backend with one file per row, for network file systems, where SQLite's locks fail.
 
 A row is written beside its place and renamed onto it; whatever does not read back as a valid row
 (torn, stale, foreign) is a miss. There are no locks: when two machines set a winner at once, the
@@ -52,7 +52,7 @@ class FilesBackend:
         self.dropped = 0
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add rows one by one; known trials are left, winners replaced by the rule."""
+        """Add rows one by one; known trials are kept, winners replaced by `WinnerRow.replaces`."""
         for row in rows:
             folder = self._folder(row.problem, row.environment)
             if isinstance(row, TrialRow):
@@ -70,7 +70,7 @@ class FilesBackend:
         return row if row and (row.problem, row.environment) == (problem, environment) else None
 
     def state(self) -> object:
-        """None: no file tells of all others."""
+        """None: changes by other processes cannot be detected."""
         return None
 
     def problems(self, environment: str) -> list[str]:
@@ -102,24 +102,24 @@ class FilesBackend:
         place.unlink(missing_ok=True)
 
     def choice(self, key: str) -> ChoiceRow | None:
-        """The schedule that was chosen for a key."""
+        """The schedule chosen without measuring, by key; None if there is none."""
         with suppress(OSError, UnicodeDecodeError, StoreError):
             row = choice_from_line(_text(self._place_of_choice(key)))
             return row if row.key == key else None
         return None
 
     def add_choice(self, row: ChoiceRow) -> None:
-        """Add one, or replace that of its key."""
+        """Add a choice, or replace the one of its key."""
         _write(self._place_of_choice(row.key), line_from_row(row))
 
     def _place_of_choice(self, key: str) -> Path:
         return self.path / "choices" / f"{_digest(key)}.json"
 
     def trim(self) -> None:
-        """Nothing: see `nbytes`."""
+        """No-op, as `nbytes` is 0."""
 
     def nbytes(self) -> int:
-        """0: nobody counts files that lie elsewhere."""
+        """0: the size of remote files is not counted."""
         return 0
 
     def entries(self) -> list[ListedProblem]:
@@ -133,7 +133,7 @@ class FilesBackend:
         return entries_of(counts.values(), self.winners())
 
     def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
-        """Remove the rows that match everything given; how many these were."""
+        """Remove the rows that match all given filters; the number removed."""
         found: list[tuple[Path, Row]] = [
             *self._rows("*/*/winner.json", WinnerRow),
             *self._rows("*/*/trials/*.json", TrialRow),
@@ -150,7 +150,7 @@ class FilesBackend:
         return removed
 
     def close(self) -> None:
-        """Nothing is open between calls."""
+        """No-op: no file is open between calls."""
 
     def _folder(self, problem: str, environment: str) -> Path:
         return self.path / _digest(problem) / _digest(environment)
@@ -200,7 +200,7 @@ def _write(place: Path, text: str) -> None:
 
 
 def is_on_network(path: Path, mounts: str | None = None) -> bool:
-    """Whether a path lies on a network file system, by the table of mounts where there is one.
+    """Whether a path lies on a network file system, by /proc/self/mounts if present.
 
     >>> is_on_network(Path("/home/ada"), "nas:/ada /home nfs4 rw 0 0")
     True

@@ -1,4 +1,4 @@
-"""What the store keeps: rows of plain facts, and their form as lines of JSON."""
+"""The store's rows: trials, winners and choices, with their JSON lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WinnerRow:
     created: float = field(default_factory=time.time)
 
     def replaces(self, old: WinnerRow) -> bool:
-        """Whether it is faster, or at least as thoroughly searched for.
+        """Whether this row is faster than `old`, or from at least as many trials.
 
         The latter is newer knowledge: a driver was updated, a chip runs cooler.
         """
@@ -68,7 +68,7 @@ class ListedProblem:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRow:
-    """A schedule that was chosen without measuring, under a key that says what for.
+    """A schedule chosen without measuring, under a key that describes the problem.
 
     `seconds` are expected ones.
     """
@@ -124,11 +124,11 @@ class Shelf(Protocol):
         ...
 
     def choice(self, key: str) -> ChoiceRow | None:
-        """The schedule that was chosen for a key."""
+        """The schedule chosen without measuring, by key; None if there is none."""
         ...
 
     def add_choice(self, row: ChoiceRow) -> None:
-        """Add one, or replace that of its key; the oldest go where there are too many."""
+        """Add a choice, or replace the one of its key; the oldest go beyond a limit."""
         ...
 
     def entries(self) -> list[ListedProblem]:
@@ -140,20 +140,20 @@ class Shelf(Protocol):
         ...
 
     def nbytes(self) -> int:
-        """What the rows take on disk; 0 where nobody counts."""
+        """Bytes on disk; 0 where they are not counted."""
         ...
 
     def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
-        """Remove the rows that match everything given; how many these were."""
+        """Remove the rows that match all given filters; the number removed."""
         ...
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close all files."""
         ...
 
 
 def entries_of(counts: Iterable[Count], winners: Iterable[WinnerRow]) -> list[ListedProblem]:
-    """Join counts with winners, the entry last updated last."""
+    """Join trial counts with winners, the last updated entry last."""
     found = {(row.problem, row.environment): row for row in winners}
     entries: list[ListedProblem] = []
     for problem, environment, trials, ok, newest in counts:
@@ -168,7 +168,7 @@ def entries_of(counts: Iterable[Count], winners: Iterable[WinnerRow]) -> list[Li
 
 
 def canonical_schedule(schedule: Schedule) -> str:
-    """The one text of a schedule: JSON with sorted keys and without spaces.
+    """The canonical text of a schedule: JSON with sorted keys and without spaces.
 
     >>> canonical_schedule({"tile": (4, 8), "order": "ij"})
     '{"order":"ij","tile":[4,8]}'
@@ -183,7 +183,7 @@ def canonical_schedule(schedule: Schedule) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with what UTF-8 cannot carry replaced, as compilers' messages may contain it."""
+    """The text with characters replaced that UTF-8 cannot encode, such as lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -194,7 +194,7 @@ def line_from_row(row: Row | ChoiceRow) -> str:
 
 
 def row_from_line(line: str) -> Row:
-    """A row from its line; `StoreError` tells what is wrong with it."""
+    """Parse a row; `StoreError` says what is wrong with it."""
     kind, given = _fields(line)
     if kind not in ("trial", "winner"):
         raise StoreError(f"unknown kind {shown(kind)}", hint="'trial' or 'winner'")
@@ -203,7 +203,7 @@ def row_from_line(line: str) -> Row:
 
 
 def choice_from_line(line: str) -> ChoiceRow:
-    """A choice from its line; `StoreError` tells what is wrong with it."""
+    """Parse a choice; `StoreError` says what is wrong with it."""
     kind, given = _fields(line)
     if kind != "choice":
         raise StoreError(f"unknown kind {shown(kind)}", hint="'choice'")
@@ -211,7 +211,7 @@ def choice_from_line(line: str) -> ChoiceRow:
 
 
 def _fields(line: str) -> tuple[object, dict[str, object]]:
-    """The kind of a line, and its other fields."""
+    """The kind of a JSON line, and its other fields."""
     if len(line) > _MOST_CHARACTERS:
         raise StoreError(f"a line of {len(line)} characters")
     try:
@@ -225,7 +225,7 @@ def _fields(line: str) -> tuple[object, dict[str, object]]:
 
 
 def checked(kind: type[R], given: Mapping[str, object]) -> R:
-    """The row of these fields; `StoreError` tells what is wrong with them."""
+    """Build a row from validated fields; `StoreError` says what is wrong with them."""
     checks, name_of_kind = _CHECKS[kind]
     if given.keys() != checks.keys():
         odd = ", ".join(sorted(given.keys() ^ checks.keys()))
@@ -270,7 +270,7 @@ _CHECKS_OF_TYPES: _Checks = {
 
 
 def _checks_of(kind: type[Any]) -> _Checks:
-    """The check of each field, by its name or its type."""
+    """The validators of a row's fields, by name or type."""
     return {
         each.name: _is_key if each.name in _KEYS else _CHECKS_OF_TYPES[str(each.type)]
         for each in fields(kind)

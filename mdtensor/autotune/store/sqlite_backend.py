@@ -1,4 +1,4 @@
-"""Rows in an SQLite file: durable at once, readable while others write.
+"""A store backend in an SQLite file: durable commits, reads concurrent with writes.
 
 WAL mode: readers never wait for a writer, and a process killed in the middle of a transaction
 leaves one that never happened. Threads at work at the same time have a connection each, since on
@@ -85,11 +85,11 @@ _abandoned: list[sqlite3.Connection] = []
 
 
 class OtherTablesError(sqlite3.DatabaseError):
-    """A file says that it is a store of this version, and has other tables."""
+    """A file claims to be a store of this version, but has other tables."""
 
 
 class LostFileError(OSError):
-    """The file was removed, or another is in its place."""
+    """The database file was removed or replaced while open."""
 
 
 class SqliteBackend:
@@ -117,7 +117,7 @@ class SqliteBackend:
                 self._idle.append((self._opened(), os.getpid()))
 
     def _is_empty(self) -> bool:
-        """Whether the file has nothing in it; SQLite writes to its log (WAL) only afterwards."""
+        """Whether the file has 0 bytes; SQLite writes to its log (WAL) only afterwards."""
         try:
             return self.path is not None and os.stat(self.path).st_size == 0
         except OSError:
@@ -159,7 +159,7 @@ class SqliteBackend:
         return connection
 
     def _identity(self) -> object:
-        """What tells the file from another in its place; None where there is none."""
+        """Device and inode, to detect that the file was replaced; None if it is missing."""
         try:
             status = os.stat(self.path or "")
         except OSError:
@@ -187,7 +187,7 @@ class SqliteBackend:
             return _retried(lambda: connection.execute(sql, values).fetchall())
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add all rows or none; known trials are left, winners replaced by the rule."""
+        """Add rows in one transaction; known trials are kept, winners replaced by `replaces`."""
         with self._writing() as connection:
             for row in rows:
                 if isinstance(row, TrialRow):
@@ -207,7 +207,7 @@ class SqliteBackend:
         return rows[0] if rows else None
 
     def state(self) -> object:
-        """The file, time and size of the log, to which all transactions add, once there is one.
+        """Inode, mtime and size of the write-ahead log, which every transaction changes.
 
         Writes by other processes are seen some milliseconds later.
         """
@@ -255,7 +255,7 @@ class SqliteBackend:
         return [row for row in rows if row is not None]
 
     def drop(self, row: WinnerRow) -> None:
-        """Remove a winner, unless another is in its place."""
+        """Remove a winner, unless its schedule was replaced meanwhile."""
         with self._writing() as connection:
             connection.execute(
                 "delete from winners where problem = ? and environment = ? and schedule = ?",
@@ -263,12 +263,12 @@ class SqliteBackend:
             )
 
     def choice(self, key: str) -> ChoiceRow | None:
-        """The schedule that was chosen for a key."""
+        """The schedule chosen without measuring, by key; None if there is none."""
         rows = self._rows(ChoiceRow, self._read("select * from choices where key = ?", (key,)))
         return rows[0] if rows else None
 
     def add_choice(self, row: ChoiceRow) -> None:
-        """Add one, or replace that of its key; the oldest go where there are too many."""
+        """Add a choice, or replace the one of its key; beyond MOST_CHOICES the oldest go."""
         with self._writing() as connection:
             connection.execute(SET_CHOICE, astuple(row))
             connection.execute(
@@ -296,14 +296,14 @@ class SqliteBackend:
         self._give_back()
 
     def nbytes(self) -> int:
-        """The size of the file."""
+        """The size of the file in bytes."""
         try:
             return os.stat(self.path or "").st_size
         except OSError:
             return 0
 
     def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
-        """Remove the rows that match everything given; how many these were."""
+        """Remove the rows that match all given filters; the number removed."""
         given = {"created < ?": before, "problem = ?": problem, "environment = ?": environment}
         wanted = {rule: value for rule, value in given.items() if value is not None}
         where = f"where {' and '.join(wanted)}" if wanted else ""
@@ -318,7 +318,7 @@ class SqliteBackend:
         return removed
 
     def _give_back(self) -> None:
-        """Gives free space back; not worth waiting for whoever else is at work."""
+        """Vacuum the file, unless others hold a lock."""
         with suppress(sqlite3.OperationalError), self._connected() as connection:
             connection.execute("pragma busy_timeout = 0")
             try:
@@ -327,12 +327,12 @@ class SqliteBackend:
                 connection.execute(f"pragma busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def close(self) -> None:
-        """Close the connections of this process; those that a fork inherited are not its own."""
+        """Close this process's connections; those inherited over a fork are not its own."""
         _close_own(self._idle)
 
 
 def _create_private(path: Path) -> None:
-    """Creates a file that only its user reads and writes, which SQLite would leave to the umask.
+    """Create the file with mode 0600 before SQLite does, which would follow the umask.
 
     A file that is there is not opened: a process that closes one loses all its locks on it (POSIX),
     those of SQLite too, and others then remove the log that its connections write to.
@@ -352,7 +352,7 @@ def _close_own(idle: list[tuple[sqlite3.Connection, int]]) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Check whose file it is, and create what is missing."""
+    """Check that the database is a store, and create missing tables."""
     connection.execute("pragma synchronous = normal")
     connection.execute("begin")  # one look: another process may create them right now
     try:
@@ -384,7 +384,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _committed(connection: sqlite3.Connection) -> Generator[None, None, None]:
-    """Commits a transaction that was begun, or rolls it back where something raises."""
+    """Commit the open transaction, or roll it back on an exception."""
     try:
         yield
         connection.execute("commit")
@@ -395,7 +395,7 @@ def _committed(connection: sqlite3.Connection) -> Generator[None, None, None]:
 
 
 def _retried(action: Callable[[], T]) -> T:
-    """Run it again while others hold a lock: SQLite's own waiting has gaps.
+    """Retry an action while others hold a lock: SQLite's own busy wait has gaps.
 
     Recovery after a crash and the switch to WAL report "busy" at once, without waiting.
     """
@@ -414,7 +414,7 @@ def _retried(action: Callable[[], T]) -> T:
 
 
 def _tables(connection: sqlite3.Connection) -> frozenset[str]:
-    """The statements that made all there is, in one spelling."""
+    """The database's schema: the normalised SQL of all its tables and indices."""
     sql = "select sql from sqlite_master where sql is not null"
     return frozenset(_spelt(str(statement)) for (statement,) in connection.execute(sql))
 
@@ -427,7 +427,7 @@ _TABLES = frozenset(_spelt(each) for each in SCHEMA if each.startswith("create")
 
 
 def row_from_values(kind: type[R], values: Sequence[object]) -> R | None:
-    """The row of a table's values; None where the values are invalid."""
+    """Build a row from a table's values; None if they are invalid."""
     names = [field.name for field in fields(kind)]
     if len(values) != len(names):
         return None
@@ -441,13 +441,13 @@ def row_from_values(kind: type[R], values: Sequence[object]) -> R | None:
 
 
 def _is_count(values: Sequence[object]) -> bool:
-    """Whether these are a problem, an environment, two numbers of trials, and a time."""
+    """Whether values have the types of a count: problem, environment, two numbers, a time."""
     kinds = (str, str, int, int, float)
     return all(isinstance(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 
 def winners_read_only(path: Path) -> list[WinnerRow]:
-    """The winners in a file that cannot be written, as far as they can be read."""
+    """The winners of a file without write access, as far as they are readable."""
     # A WAL file needs a writable directory, unless nobody is taken to write it.
     for unchanging in (False, True):
         with suppress(*FAILURES, StoreError):
@@ -456,7 +456,7 @@ def winners_read_only(path: Path) -> list[WinnerRow]:
 
 
 def winners_in(path: Path, *, unchanging: bool) -> list[WinnerRow]:
-    """The winners in a file, which is not written; if nobody else does, it is `unchanging`.
+    """The winners of a file opened read-only; `unchanging` if no process writes it.
 
     Raises `FAILURES` as SQLite does, and StoreError for a database that is no store.
     """
@@ -472,14 +472,14 @@ def winners_in(path: Path, *, unchanging: bool) -> list[WinnerRow]:
 
 
 def is_corrupt(error: Exception) -> bool:
-    """Whether an error says that the file itself is damaged."""
+    """Whether an error indicates a damaged file."""
     if isinstance(error, (UnicodeDecodeError, OverflowError, OtherTablesError)):
         return True
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_DAMAGE
 
 
 def is_sound(path: Path) -> bool:
-    """Whether a file is a whole database of ours, looked at from a new connection."""
+    """Whether a fresh connection passes SQLite's quick check; True for other programs' files."""
     try:
         with _in_sqlite, closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             _prepare(connection)

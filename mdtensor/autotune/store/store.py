@@ -56,7 +56,7 @@ _LOOKS_AT_SIZE = 1 << 10  # trials after which the store's size is looked at
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a file's rows: how many are in the store now, and which are not."""
+    """The result of an import: the number of rows added, and the rejected lines."""
 
     rows: int
     refused: tuple[RejectedLine, ...] = ()
@@ -109,13 +109,13 @@ class Store(Closing):
 
     @classmethod
     def in_memory(cls) -> Store:
-        """A store that ends with the process."""
+        """A store in memory."""
         return cls(SqliteBackend(None), None)
 
     def record_trial(
         self, problem: str, environment: str, schedule: Schedule, trial: Trial
     ) -> None:
-        """Write one trial, at once."""
+        """Write one trial immediately."""
         text = canonical_schedule(schedule)
         seconds, spread = _finite(trial.seconds), _finite(trial.spread)
         detail = storable(trial.detail[:MAX_DETAIL])
@@ -125,7 +125,7 @@ class Store(Closing):
             self.make_room()
 
     def make_room(self) -> None:
-        """Remove the oldest trials while they take more than half of the cache's limit."""
+        """Trim the oldest trials once the file exceeds half of the cache's limit."""
         if self._attempt(lambda shelf: shelf.nbytes()) > limit() / 2:
             self._attempt(lambda shelf: shelf.trim())
 
@@ -173,7 +173,7 @@ class Store(Closing):
         return bool(self._team.winners() or self._attempt(lambda shelf: shelf.winners()))
 
     def hints(self, problem: str, environment: str | None = None) -> list[WinnerRow]:
-        """Winners of a problem in other environments than the given one, newest first.
+        """Winners of a problem in environments other than the given one, newest first.
 
         Those of the team come last, in any environment.
         """
@@ -182,35 +182,35 @@ class Store(Closing):
         return [*own, *self._team.winners(problem=problem)]
 
     def choice(self, key: str) -> ChoiceRow | None:
-        """The schedule that was chosen, not measured, for what a key says."""
+        """The schedule chosen without measuring, by key; None if there is none."""
         return self._attempt(lambda shelf: shelf.choice(key))
 
     def keep_choice(self, key: str, schedule: Schedule, seconds: float) -> None:
-        """Keep a schedule that was chosen, and the seconds that it is expected to take."""
+        """Store a schedule chosen without measuring, with its predicted seconds."""
         if not 0 <= seconds < math.inf:
             return
         row = ChoiceRow(key, canonical_schedule(schedule), seconds)
         self._attempt(lambda shelf: shelf.add_choice(row))
 
     def untuned(self, problem: str, environment: str) -> ChoiceRow | None:
-        """What a problem ran by before it had a winner, and its seconds when the two took turns."""
+        """The untuned schedule that a winner was compared with, and its measured seconds."""
         return self.choice(_key_of_untuned(problem, environment))
 
     def keep_untuned(
         self, problem: str, environment: str, schedule: Schedule, seconds: float
     ) -> None:
-        """Keep what a winner was compared with, and what that took."""
+        """Store the untuned schedule that a winner was compared with, and its seconds."""
         self.keep_choice(_key_of_untuned(problem, environment), schedule, seconds)
 
     def drop(self, row: WinnerRow) -> None:
-        """Remove a winner that holds no schedule, and count it."""
+        """Remove a winner without a valid schedule, and count it in `dropped`."""
         self._attempt(lambda shelf: shelf.drop(row))
         self._team.drop(row)
         self._shelf.dropped += 1
 
     @property
     def dropped(self) -> int:
-        """How much of what was read so far was no row, and is not used."""
+        """The number of invalid rows read so far, which are ignored."""
         return self._shelf.dropped
 
     def trials(self, problem: str, environment: str) -> list[TrialRow]:
@@ -218,7 +218,7 @@ class Store(Closing):
         return self._attempt(lambda shelf: shelf.trials(problem, environment))
 
     def ls(self) -> list[ListedProblem]:
-        """What is stored, per problem and environment; the last updated comes last."""
+        """Counts and winners per problem and environment, the last updated last."""
         return self._attempt(lambda shelf: shelf.entries())
 
     def prune(
@@ -229,14 +229,14 @@ class Store(Closing):
         problem: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove the rows that match everything given; return how many these were."""
+        """Remove the rows that match all given filters; the number removed."""
         if not everything and older_than_s is environment is problem is None:
             raise StoreError("prune what?", hint="an age, an environment, a problem or everything")
         before = None if older_than_s is None else time.time() - older_than_s
         return self._attempt(lambda shelf: shelf.prune(before, problem, environment))
 
     def export(self, file: str | Path) -> int:
-        """Write all rows as lines of JSON, whole or not at all; return how many these were."""
+        """Write all rows as JSON lines, atomically; the number of rows."""
         place = Path(file)
         rows: list[Row] = [
             *self._attempt(lambda shelf: shelf.trials()),
@@ -249,7 +249,7 @@ class Store(Closing):
     def import_(
         self, file: str | Path, check: Callable[[str], object] = canonical_schedule
     ) -> Imported:
-        """Add the valid rows of an exported file; returns their number, and what was refused.
+        """Add the valid rows of an exported file; their number, and the rejected lines.
 
         `check` raises an MdtensorError for a schedule that is none. Trials that are here already
         are left, winners replaced by the usual rule. Raises `StoreError` for another kind of file.
@@ -264,7 +264,7 @@ class Store(Closing):
         return Imported(len(rows), refused)
 
     def close(self) -> None:
-        """Let go of the file; further calls may open it again."""
+        """Close the file; further calls may reopen it."""
         self._shelf.close()
 
     def __repr__(self) -> str:
@@ -326,7 +326,7 @@ def _opened(path: Path) -> SqliteBackend:
 
 
 def _is_in_place(path: Path) -> bool:
-    """Whether SQLite's files are files or missing; raises NotPrivateError for those of others."""
+    """Whether SQLite's files are regular or missing; NotPrivateError for other users' ones."""
     is_whole = True
     for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}-journal")):
         with suppress(FileNotFoundError):
@@ -341,7 +341,7 @@ def _is_in_place(path: Path) -> bool:
 
 
 def _set_aside(path: Path) -> None:
-    """Move a damaged file out of the way, unless another process did that already."""
+    """Rename a damaged database, unless another process already did."""
     with _alone_in(path.parent):
         if _is_in_place(path) and (not path.exists() or is_sound(path)):
             return
@@ -355,7 +355,7 @@ def _set_aside(path: Path) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Generator[None, None, None]:
-    """Hold the directory's lock, which the system drops when a process dies."""
+    """Hold an exclusive `flock` on a directory, which the system drops when a process dies."""
     import fcntl  # POSIX only, as is the need: elsewhere an open file cannot be renamed.
 
     handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The team store: winners that others keep, read once and never written.
+"""The team store: a read-only store shared by others, whose winners are read once.
 
 It holds facts only, so it may belong to anybody; rows are checked like those of any store.
 """
@@ -25,7 +25,7 @@ _MOST_BYTES_OF_ROW = 1 << 20
 
 
 class TeamStore:
-    """The winners of a store in a folder or file; None for no store at all.
+    """The winners of a shared store in a folder or file; empty for a path of None.
 
     Read when they are first needed. What cannot be read is warned of once, and has no winners.
     """
@@ -54,7 +54,7 @@ class TeamStore:
         ]
 
     def drop(self, row: WinnerRow) -> None:
-        """Forgets a winner that holds no schedule, in this process."""
+        """Drop a winner without a valid schedule, in this process only."""
         if self._known().get((row.problem, row.environment)) == row:
             self._known().pop((row.problem, row.environment), None)
 
@@ -78,7 +78,7 @@ class TeamStore:
 
 
 def _winners_at(path: Path) -> list[WinnerRow]:
-    """The winners in a folder or file, whichever form of a store it is."""
+    """The winners in a folder or file, of either backend or an export."""
     if not path.is_dir():
         return _winners_in_file(path)
     if (path / _FILE_NAME).exists():
@@ -91,7 +91,7 @@ def _winners_at(path: Path) -> list[WinnerRow]:
 
 
 def _winners_in_file(path: Path) -> list[WinnerRow]:
-    """The winners in a database, or in the lines of an exported store."""
+    """The winners in an SQLite file, or in an exported one."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise StoreError(f"{path} is no file")
     # A log tells of who writes right now, whose locks are respected; without one there is nothing
@@ -109,7 +109,7 @@ def _winners_in_file(path: Path) -> list[WinnerRow]:
 
 
 def _rows_below(folder: Path) -> Iterator[WinnerRow]:
-    """The winners that have a file each, as stores on network file systems do."""
+    """The winners in a folder of `FilesBackend`, one file each."""
     for number, place in enumerate(folder.glob("*/*/winner.json")):
         if number >= MOST_WINNERS:
             return

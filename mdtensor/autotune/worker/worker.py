@@ -1,4 +1,4 @@
-"""A child process that may crash, hang or run out of memory without harm to its parent."""
+"""Worker: a child process that may crash, hang or run out of memory without harm to its parent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOOT = (
 
 
 class WorkerError(TuningError):
-    """A request to a worker had no reply; `stderr` has the last lines that it wrote."""
+    """A request to a worker failed; `stderr` has the last lines that it wrote."""
 
     def __init__(self, message: str, *, stderr: tuple[str, ...] = (), hint: str | None = None):
         super().__init__(message, notes=stderr[-12:], hint=hint)
@@ -62,7 +62,7 @@ class WorkerCrashed(WorkerError):  # noqa: N818
 
 
 class Worker(Closing):
-    """Serves requests in a fresh interpreter, restarted whenever it had to be killed.
+    """A child interpreter that serves requests, restarted after it crashed or was killed.
 
     `target` is `"module:function"`; in the child the function is called once, with the JSON-able
     `payload`, and returns the handler, which maps a JSON-able request to a JSON-able reply. What
@@ -96,17 +96,17 @@ class Worker(Closing):
 
     @property
     def pid(self) -> int | None:
-        """The process that serves, if one is alive."""
+        """The child's process id; None if it is not alive."""
         child = self._child
         return child.pid if child is not None and child.alive else None
 
     def begin(self) -> None:
-        """Starts the child, if none waits for requests; TuningError where that cannot be done."""
+        """Start the child unless an idle one exists; TuningError if that fails."""
         with self._lock:
             self._ready()
 
     def call(self, request: object, timeout_s: float) -> Any:
-        """Have a request served and return the reply; starting the child is not counted.
+        """Send a request and wait for the reply; a child's start is not counted in the timeout.
 
         Raises `WorkerTimeout` and `WorkerCrashed` after killing the child and all that it started,
         `WorkerRaised` when the handler raised. The next call starts another child if needed.
@@ -159,19 +159,19 @@ class Worker(Closing):
             self._discard()
 
     def kill(self) -> None:
-        """End the child at once and for good; a call in another thread raises `WorkerCrashed`."""
+        """Kill the child, and start no other; a call in another thread raises `WorkerCrashed`."""
         self._killed = True
         self.interrupt()
 
     def interrupt(self) -> None:
-        """End the child at once, and with it a call in another thread; the next starts another."""
+        """Kill the child, which fails a call in another thread; the next call starts another."""
         child = self._child
         if child is not None:
             child.end()
 
 
 class _Child:
-    """One process: its pipes, and the thread that started it and reads its standard error."""
+    """A child process: its pipes, and the thread that started it and drains its stderr."""
 
     def __init__(self, target: str, environment: Mapping[str, str]) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in UNSET}
@@ -234,7 +234,7 @@ class _Child:
 
     @property
     def waits(self) -> bool:
-        """Whether it lives and is silent. The pipe of one that ends is closed before all else."""
+        """Whether the child is alive and has sent nothing; an exiting one closes its pipe first."""
         if not self.alive:
             return False
         with selectors.DefaultSelector() as selector:
@@ -246,7 +246,7 @@ class _Child:
         return tuple(self._tail)
 
     def exchange(self, line: bytes, deadline: float) -> dict[str, Any]:
-        """Send a line and return the message that answers it."""
+        """Send a line and return the reply message."""
         self._send(line, deadline)
         while b"\n" not in self._received:
             self._wait(self._replies, selectors.EVENT_READ, deadline)
@@ -311,7 +311,7 @@ class _Child:
         return WorkerCrashed(message, exit_code=code, stderr=self.stderr)
 
     def finish(self, deadline: float) -> None:
-        """Ask the child to end, and wait for it."""
+        """Ask the child to exit, and wait for that."""
         with suppress(TuningError):
             self._send(b"\n", deadline)
         with suppress(subprocess.TimeoutExpired):
@@ -343,7 +343,7 @@ class _Child:
 
 
 def _end(child: _Child, lock: threading.Lock) -> None:
-    """Ends the child of a forgotten worker, or of any when the process ends.
+    """The finalizer of a worker that was garbage-collected, or is alive at exit: end the child.
 
     A daemon thread that uses the pipes then learns of the end there: they stay open for it.
     """

@@ -1,4 +1,4 @@
-"""What runs in a worker process: load a handler by name, then serve requests line by line."""
+"""Main function of a worker process: load a handler by name, then serve requests by line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(target: str, parent: str) -> None:
-    """Serve until the pipe of requests ends, or an empty line asks to end."""
+    """Serve requests until the pipe closes or an empty line arrives."""
     _be_expendable(int(parent))
     requests, replies = _protocol_pipes()
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -57,7 +57,7 @@ def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def _protocol_pipes() -> tuple[BinaryIO, int]:
-    """Standard input and output under other numbers, out of reach of what the handler runs.
+    """Duplicate stdin and stdout, and redirect the originals away from the protocol.
 
     A kernel's `printf`, or a library's banner, goes to standard error instead.
     """

@@ -1,4 +1,4 @@
-"""A pool of workers that serve requests side by side."""
+"""A pool of workers that serve requests concurrently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Crew(Closing):
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="mdtensor-crew")
 
     def submit(self, request: object, timeout_s: float) -> Future[Any]:
-        """The reply to come, or what `Worker.call` raises; requests are begun in order."""
+        """A future of `Worker.call`'s reply; requests start in order."""
         return uninterrupted(self._threads.submit, self._serve, request, timeout_s)
 
     def _serve(self, request: object, timeout_s: float) -> Any:
@@ -48,12 +48,12 @@ class Crew(Closing):
             self._idle.put(worker)
 
     def interrupt(self) -> None:
-        """Ends the requests that are under way, which have no reply; later ones are served."""
+        """Kill all workers; requests under way fail, later ones are served."""
         for worker in self._workers:
             worker.interrupt()
 
     def close(self) -> None:
-        """Ends the workers; requests that wait are dropped, those under way have no reply."""
+        """Kill the workers; pending requests are cancelled, those under way fail."""
         uninterrupted(self._close)
 
     def _close(self) -> None:

@@ -1,7 +1,7 @@
-"""Whether two arrays on a GPU differ, by one kernel that is compiled in a moment.
+"""Comparison of arrays on a GPU, by one kernel that NVRTC compiles quickly.
 
-CuPy compiles a kernel for each operation of such an expression and each type of elements, which
-takes it five seconds: as long as a short search may last.
+CuPy compiles a kernel for each operation of a comparison and each type of elements, which takes it
+five seconds: as long as a short search may last.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CudaComparison:
         self._groups = device.target.cores * _GROUPS_PER_CORE
 
     def differ(self, one: Any, other: Any, tolerance: float) -> bool:
-        """Whether an element of one-dimensional memory lies further than that from the other's.
+        """Whether elements of two one-dimensional arrays differ by more than `tolerance`.
 
         Elements that are no numbers of floating point are compared byte by byte, complex ones part
         by part.

@@ -1,4 +1,4 @@
-"""Launches that were recorded as graphs, and enqueued again with other arguments.
+"""Launches recorded as CUDA graphs, relaunched with updated kernel arguments.
 
 A graph's launch takes the driver half as long as a kernel's. CuPy launches graphs; what changes
 the arguments of one is the driver's own, by ctypes without releasing the interpreter's lock.
@@ -39,7 +39,7 @@ class _KernelParameters(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class DriverGraphs:
-    """The driver's functions on graphs; each returns 0 where it did what it was asked for."""
+    """The driver API's functions on graphs; each returns an error code, 0 for success."""
 
     nodes: Callable[..., int]
     parameters: Callable[..., int]
@@ -48,7 +48,7 @@ class DriverGraphs:
     def updates(
         self, graph: int, executable: int, arguments: int
     ) -> list[Callable[[], int]] | None:
-        """Functions that hand the arguments' present values to the kernels of a graph, in order.
+        """Functions that copy the arguments' current values to a graph's kernel nodes, in order.
 
         They return the driver's error, 0 for none. None where the driver does not tell the nodes.
         """
@@ -72,7 +72,7 @@ class DriverGraphs:
 
 @cache
 def driver_graphs() -> DriverGraphs | None:
-    """The driver's functions on graphs; None where the driver is missing or older than CUDA 12."""
+    """The driver API's graph functions; None if the driver is missing or older than CUDA 12."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         driver = ctypes.PyDLL(library)
@@ -87,7 +87,7 @@ def driver_graphs() -> DriverGraphs | None:
 
 @dataclass(frozen=True, slots=True)
 class RecordedGraph:
-    """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
+    """An executable graph, its launch on a stream, and the updates of its kernels' arguments.
 
     These hand it the arguments' present values, kernel by kernel, and return the driver's error or
     0; there are none where the driver cannot.
@@ -99,7 +99,7 @@ class RecordedGraph:
 
 
 class Graphs:
-    """A thread's launches of a program on a stream as graphs; none where nothing records them.
+    """A thread's cache of graphs for a program on a stream, by the arrays' addresses.
 
     Most calls come with arrays where earlier ones were: memory that was freed is what CuPy's pool
     gives next. So there are some graphs, each with arguments of its own; `known` has what launches
@@ -113,7 +113,7 @@ class Graphs:
         self._times = 0
 
     def handed(self, places: tuple[int, ...]) -> Callable[[int], None] | None:
-        """What launches the arguments as they are now; None where only single launches do.
+        """A launch of a graph with the current arguments; None to launch the kernels one by one.
 
         Another graph is recorded whenever so many launches found none with their arguments.
         """

@@ -1,4 +1,4 @@
-"""Launches of compiled kernels on CuPy arrays, with as little as possible around the driver's call.
+"""Launches of compiled kernels on CuPy arrays, with little overhead over the driver's call.
 
 The arguments of a launch lie in memory of its thread; the driver copies them before it returns.
 """
@@ -35,7 +35,7 @@ _MOST_STREAMS = 8  # of a thread, on which it launches a program's graphs
 
 
 class Functions:
-    """What CuPy has of CUDA's interface, and scratch memory, for all programs of a device."""
+    """CuPy's bindings of the CUDA API and scratch memory, shared by all programs of a device."""
 
     def __init__(self, cupy: Any) -> None:
         self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
@@ -54,11 +54,11 @@ class Functions:
         self._cupy = cupy
 
     def begin_thread(self) -> None:
-        """Makes the current device's context that of this thread, as CUDA's runtime would."""
+        """Bind the current device's primary context to this thread, as CUDA's runtime would."""
         self._use_device(0)
 
     def scratch(self, nbytes: int, stream: int, use: str = "program") -> int:
-        """The address of scratch memory for a thread and a stream, on which programs take turns.
+        """The address of scratch memory of a thread and a stream, shared by programs in turn.
 
         What is in it at the same time has another `use`. Large memory goes back to CuPy's pool,
         which gives it to later work of the stream only.
@@ -82,26 +82,25 @@ class Functions:
         return memory.ptr
 
     def keep(self, program: object) -> None:
-        """Keeps a program that was captured."""
+        """Keep a captured program alive."""
         self._of_graphs[-id(program)] = program
 
     def _place(self, memory: Any, stream: int) -> int:
-        """Where memory is; what a captured launch has is kept."""
+        """The address of memory, which is kept alive if the stream is being captured."""
         if self.is_in_capture(stream):
             self._of_graphs[memory.ptr] = memory
         return memory.ptr
 
     def is_in_capture(self, stream: int) -> bool:
-        """Whether what is launched on a stream becomes part of a graph of the caller's."""
+        """Whether a stream is being captured into a graph of the caller's."""
         return stream != _LEGACY_STREAM and self.is_captured(stream)
 
     def recorded(
         self, launches: Sequence[Callable[..., None]], arguments: int
     ) -> RecordedGraph | None:
-        """What these launches enqueue with the arguments' values, as one launch.
+        """Record launches as a graph; None where capture fails.
 
-        It takes the host little more than half as long as that of a kernel. None where the driver
-        records nothing.
+        A graph's launch takes the host little more than half as long as a kernel's.
         """
         graphs = self.graphs()
         try:
@@ -120,9 +119,9 @@ class Functions:
         return RecordedGraph(graph, launch, updates) if updates else None
 
     def zeros(self, nbytes: int, stream: int) -> Any:
-        """Memory that is zero for what follows on the current stream, `stream`.
+        """Memory zeroed before later work on the current stream, `stream`.
 
-        A captured one would fill it whenever its graph runs, so that another one does before.
+        A captured stream would zero it whenever its graph runs, so another stream does it before.
         """
         if not self.is_in_capture(stream):
             return self._filled(nbytes)
@@ -139,7 +138,7 @@ class Functions:
 
 
 class OnDevice(Protocol):
-    """What a program needs of its device."""
+    """The device as its programs see it."""
 
     functions: Functions
 
@@ -166,7 +165,7 @@ class PackedArguments:
     def of(
         cls, arrays: int, sizes: Sequence[int], *, counters: bool, maps: TensorMaps | None = None
     ) -> PackedArguments:
-        """Arguments for so many arrays, scratch memory, counters, sizes and maps."""
+        """Arguments for `arrays` arrays, scratch memory, counters, sizes and maps."""
         before = arrays + 1 + counters
         count = before + len(sizes)
         values = (ctypes.c_int64 * count)(*(0 for _ in range(before)), *sizes)
@@ -177,7 +176,7 @@ class PackedArguments:
 
 
 class CudaProgram:
-    """A compiled program with its sizes, launched on the current stream without waiting."""
+    """A compiled program bound to sizes, launched asynchronously on the current stream."""
 
     def __init__(
         self, device: OnDevice, kernels: list[Any], source: KernelSource, sizes: Sequence[int]
@@ -206,12 +205,12 @@ class CudaProgram:
 
     @cached_property
     def _for_unaligned(self) -> CudaProgram:
-        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        """The variant for unaligned arrays, compiled on first use."""
         assert self.source.unaligned is not None
         return self.device.compile(self.source.unaligned, self.sizes)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CudaProgram:
-        """The same program for other sizes, without compiling again."""
+        """Rebind the program to other sizes, without compiling again."""
         return CudaProgram(self.device, self.kernels, self.source, sizes)
 
     @cached_property
@@ -223,7 +222,7 @@ class CudaProgram:
         self._launch(*arrays)
 
     def _begun(self, stream: int) -> tuple[PackedArguments, Graphs]:
-        """New arguments for a thread and a stream; it may not have used the device before."""
+        """Create the arguments and graphs of a thread and a stream; sets up a new thread."""
         functions = self.device.functions
         streams: dict[int, tuple[PackedArguments, Graphs]] | None = getattr(
             self._local, "streams", None
@@ -248,7 +247,7 @@ class CudaProgram:
         return streams[stream]
 
     def _add_memory(self, arguments: PackedArguments, stream: int) -> None:
-        """Sets the arguments that follow from those of the arrays and from the stream."""
+        """Fill in tensor maps, and the address of scratch memory."""
         if arguments.maps is not None:
             arguments.maps.encode(arguments.values)
         if self.scratch_bytes:
@@ -256,7 +255,7 @@ class CudaProgram:
             arguments.values[arguments.scratch] = memory
 
     def _maps(self) -> TensorMaps | None:
-        """Memory for the program's tensor maps."""
+        """Storage for the program's tensor maps; None without any."""
         maps, arguments = self.source.maps, self.source.arguments
         if not maps:
             return None
@@ -265,11 +264,11 @@ class CudaProgram:
         return TensorMaps(maps, positions, self.device.functions.encode())
 
     def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
-        """The launcher: NumPy's way on a GPU is to return when the work is enqueued."""
+        """The launcher, and no wait: on a GPU, NumPy-like calls return after enqueueing."""
         return self.launcher(), None
 
     def launcher(self) -> Callable[..., None]:
-        """A function that does what a call does, with all that can be looked up looked up.
+        """A function equivalent to a call, with all attribute look-ups hoisted.
 
         A thread's launches on a stream are a graph's after a while, as long as nobody captures it.
         """
@@ -278,7 +277,7 @@ class CudaProgram:
         is_captured, anew, own_device = functions.is_captured, self._anew, current_device()
 
         def again(places: tuple[int, ...], stream: int) -> bool:
-            """Launches what a graph was handed before."""
+            """Launch the graph recorded for these addresses; False if there is none."""
             if stream != _LEGACY_STREAM and is_captured(stream):
                 return False
             try:
@@ -300,7 +299,7 @@ class CudaProgram:
                 anew(places, stream)
 
         def at(stream: int, places: tuple[int, ...]) -> bool:
-            """Launches on arrays at these addresses; False where the device is not current."""
+            """Launch on arrays at these addresses; False if the device is not current."""
             if current_device() != own_device:
                 return False
             if again(places, stream):
@@ -317,7 +316,7 @@ class CudaProgram:
         return found
 
     def _anew(self, places: tuple[int, ...], stream: int) -> None:
-        """Launches at addresses that no graph was handed, on a stream, which is the current one."""
+        """Launch at addresses without a graph, on the current stream."""
         if self.source.unaligned is not None and any(place & _MISALIGNED for place in places):
             self._for_unaligned._anew(places, stream)
             return

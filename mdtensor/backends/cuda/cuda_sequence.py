@@ -1,4 +1,4 @@
-"""Programs that run one after the other, launched on a stream by the addresses of all arrays."""
+"""Sequences of programs, launched on a stream by their arrays' addresses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ALIGNMENT = 256  # of what lies in a call's memory, in bytes
 def in_sequence(
     launchers: Sequence[tuple[Any, Callable[[Sequence[int]], Places]]], temporaries: Sequence[int]
 ) -> Callable[..., None]:
-    """A function of arrays that runs launchers of `CudaProgram`, each on those that it chooses.
+    """A function of arrays that runs several `CudaProgram` launchers on subsets of them.
 
-    It chooses from their addresses and, behind these, those of temporaries of so many bytes, which
-    lie in scratch memory, or where a graph is captured in memory of its own. As these launchers,
+    Each comes with a choice from all addresses: of the arrays, then of temporaries of these bytes,
+    which lie in scratch memory, or in memory of a captured graph's own. As these launchers,
     the function has an `at`, of a stream and addresses.
     """
     steps = [(launcher.at, choose) for launcher, choose in launchers]

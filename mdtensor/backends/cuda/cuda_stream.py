@@ -1,4 +1,4 @@
-"""Streams of CUDA that other libraries made, and graphs that they record."""
+"""Streams of other libraries, and allocation while a stream is captured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A stream of CUDA, by the protocol that libraries pass them by."""
+    """A stream handle with the `__cuda_stream__` protocol."""
 
     handle: int
 
@@ -25,7 +25,7 @@ class _Stream:
 
 
 def stream_at(cupy: Any, handle: int) -> Any:
-    """CuPy's stream of a handle on the current device, whose context makes it the current one."""
+    """Wrap a stream handle of the current device for CuPy, as a context manager."""
     # Older versions know no protocol.
     from_external = getattr(cupy.cuda.Stream, "from_external", None)
     if from_external is None:
@@ -35,7 +35,7 @@ def stream_at(cupy: Any, handle: int) -> Any:
 
 @contextmanager
 def beside_captures() -> Generator[None]:
-    """A context in which a thread may load code, take memory and drop graphs.
+    """Context manager in which a thread may load code and allocate during a capture.
 
     While somebody records a graph the driver refuses that otherwise, though it is no part of it.
     """
@@ -50,7 +50,7 @@ def beside_captures() -> Generator[None]:
 
 @cache
 def _exchange_mode() -> Callable[[Any], int]:
-    """The driver's function that exchanges a thread's mode, 0 where it did."""
+    """The driver's cuThreadExchangeStreamCaptureMode, or a stub that fails with 1."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return ctypes.CDLL(library).cuThreadExchangeStreamCaptureMode

@@ -1,4 +1,4 @@
-"""A CUDA device for kernels of the user's: commands that begin after the events they name."""
+"""A CUDA device for user kernels; commands wait for given events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TO_DEVICE, _TO_HOST = 1, 2  # kinds of cudaMemcpy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Event:
-    """What comes before and after a command on its stream, and what the command uses."""
+    """The CUDA events around a command, and the objects that it keeps alive."""
 
     begin: Any
     end: Any
@@ -28,7 +28,7 @@ class _Event:
 
 
 class CudaStreams:
-    """Streams of one device, by CuPy. Sizes of launches are threads, in all and in a block.
+    """A device's streams by CuPy, used in turn; launch sizes are threads, in all and per block.
 
     Not for several threads at once. Memory is CUDA's own and not the pool's: blocks of a pool go
     on in the order of one stream, and the driver's are free when all streams are done with them.
@@ -55,7 +55,7 @@ class CudaStreams:
         self._architecture = f"sm_{capability}{specific}"
 
     def compiled(self, text: str, name: str, options: Sequence[str]) -> Any:
-        """A kernel of a text, by NVRTC, or what an earlier process compiled.
+        """Compile a kernel by NVRTC, or load it from the disk cache.
 
         CompileError has the compiler's words and numbered source.
         """
@@ -72,7 +72,7 @@ class CudaStreams:
                 ) from error
 
     def empty(self, nbytes: int) -> Any:
-        """Memory of the device."""
+        """Allocate device memory."""
         with self._cuda.Device(self._number):
             try:
                 return self._cuda.Memory(max(1, nbytes))
@@ -82,11 +82,11 @@ class CudaStreams:
                 ) from error
 
     def part(self, memory: Any, begin: int, nbytes: int) -> Any:
-        """What a kernel takes for a part of memory: its address."""
+        """The kernel argument for a part of memory: its address."""
         return np.uint64(memory.ptr + begin)
 
     def put(self, memory: Any, begin: int, source: Any, after: Sequence[Any]) -> Any:
-        """Copies bytes of the host to memory; the event keeps them."""
+        """Enqueue a copy from host to device; the event keeps both alive."""
         copy, place = self._cuda.runtime.memcpyAsync, memory.ptr + begin
         return self._enqueued(
             "a copy to it",
@@ -96,7 +96,7 @@ class CudaStreams:
         )
 
     def get(self, target: Any, memory: Any, begin: int, after: Sequence[Any]) -> Any:
-        """Copies memory to bytes of the host, which the event keeps."""
+        """Enqueue a copy from device to host; the event keeps both alive."""
         copy, place = self._cuda.runtime.memcpyAsync, memory.ptr + begin
         return self._enqueued(
             "a copy from it",
@@ -108,7 +108,7 @@ class CudaStreams:
     def copy(
         self, target: Any, to: int, source: Any, begin: int, nbytes: int, after: Sequence[Any]
     ) -> Any:
-        """Copies bytes to this device from memory of any CUDA device."""
+        """Enqueue a copy to this device from any CUDA device."""
         copy, here, there = self._cuda.runtime.memcpyPeerAsync, self._number, source.device_id
         return self._enqueued(
             "a copy",
@@ -125,7 +125,7 @@ class CudaStreams:
         arguments: Sequence[Any],
         after: Sequence[Any],
     ) -> Any:
-        """Enqueues a kernel on addresses and NumPy's scalars; LaunchError where it is refused."""
+        """Enqueue a kernel on addresses and NumPy scalars; LaunchError if it is refused."""
         threads = tuple(group or (1,) * len(whole))
         blocks = tuple(n // each for n, each in zip(whole, threads, strict=True))
         return self._enqueued(
@@ -135,7 +135,7 @@ class CudaStreams:
     def _enqueued(
         self, what: str, work: Callable[[Any], object], after: Sequence[Any], kept: object
     ) -> _Event:
-        """Enqueues work on the next stream, which is current then, after events of any device."""
+        """Enqueue work on the next stream, after events of any device."""
         stream = self._streams[next(self._turns) % STREAMS]
         try:
             with self._cuda.Device(self._number), stream:
@@ -150,14 +150,14 @@ class CudaStreams:
         return _Event(begin, end, kept)
 
     def wait(self, event: _Event) -> None:
-        """Waits for a command; LaunchError where it failed."""
+        """Wait for a command; LaunchError if it failed."""
         try:
             event.end.synchronize()
         except self._faults as error:
             raise LaunchError(f"a command of {self.name} failed: {error}") from error
 
     def finish(self) -> None:
-        """Waits for all commands; LaunchError where the device cannot go on."""
+        """Wait for all commands; LaunchError if the device is unusable."""
         try:
             for stream in self._streams:
                 stream.synchronize()
@@ -165,14 +165,14 @@ class CudaStreams:
             raise LaunchError(f"{self.name} failed: {error}") from error
 
     def is_done(self, event: _Event) -> bool:
-        """Whether a command is done, or has failed."""
+        """Whether a command has completed or failed."""
         try:
             return bool(event.end.done)
         except self._faults:
             return True
 
     def times(self, event: _Event) -> tuple[float, float]:
-        """When a command that is done began and ended, on the clock of `perf_counter`."""
+        """Begin and end of a completed command, in seconds on `perf_counter`'s clock."""
         elapsed = self._cuda.get_elapsed_time
         begin, end = (elapsed(self._first, each) * 1e-3 for each in (event.begin, event.end))
         return self._first_s + begin, self._first_s + end

@@ -1,4 +1,4 @@
-"""How long runs on a GPU take: between events, with inputs and results out of the L2 cache."""
+"""Timing of runs on a GPU by CUDA events, with a flushed L2 cache."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ extern "C" __global__ void wait(long long nanoseconds) {
 
 
 class CudaClock:
-    """The clock of a CUDA device, for runs that enqueue kernels on the current stream.
+    """Times runs that enqueue kernels on the current stream of a device.
 
     The time that the host needs to enqueue a run passes while the memory is read that precedes it.
     """
@@ -71,7 +71,7 @@ class CudaClock:
         return self.times([run], 1)[0][0]
 
     def times(self, runs: Sequence[Run], rounds: int, *, ahead: bool = False) -> list[list[float]]:
-        """Seconds of runs that take turns, so many of each.
+        """Seconds of runs in turn, `rounds` of each.
 
         Where the host takes longer to enqueue a run than the memory is read, it must be `ahead`:
         the device waits until all of a round is enqueued, or for two seconds at most. It is no more
@@ -101,15 +101,15 @@ class CudaClock:
         return [[elapsed(start, end) * 1e-3 for start, end in pairs] for pairs in events]
 
     def hold(self, seconds: float) -> None:
-        """Enqueues a kernel that keeps the stream for some time."""
+        """Enqueue a kernel that spins for some seconds."""
         self._waiting((1,), (1,), (self._int64(seconds * 1e9),))
 
     def slowdown(self) -> float:
-        """1: a GPU that nobody else uses keeps its pace."""
+        """Always 1, as a GPU is taken to have no other users."""
         return 1.0
 
     def steady(self, run: Run) -> tuple[float, float]:
-        """The median time of a run and its spread."""
+        """The median time of a run and its interquartile range, in seconds."""
         (first,) = self.times([run], _LEAST)
         count = int(_SECONDS / statistics.median(first))
         times = self.times([run], max(_LEAST, min(_MOST, count)))[0]
@@ -119,7 +119,7 @@ class CudaClock:
     def by_turns(
         self, runs: Sequence[Run | None], seconds: float = math.inf
     ) -> list[list[float] | None]:
-        """Times of runs that take turns, so that no cool moment of the chip favours one.
+        """Seconds of runs in turn, so that clock changes affect all alike; None for a missing run.
 
         Each has about as many turns as fit in the seconds, behind a first one, which takes longer
         and counts only where there is time for no other.

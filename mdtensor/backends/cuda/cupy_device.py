@@ -1,4 +1,4 @@
-"""CuPy arrays on their CUDA device and current stream."""
+"""The CUDA backend: CuPy arrays on a device's current stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
 def load_cupy() -> Any:
-    """CuPy; NoDeviceError where it is not installed."""
+    """Import CuPy; NoDeviceError if it is missing."""
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
@@ -48,12 +48,12 @@ def devices() -> list[tuple[int, str]]:
 
 
 def name_of(number: int) -> str:
-    """How the name of a CUDA device begins."""
+    """The prefix of a CUDA device's name."""
     return f"CUDA {number}:"
 
 
 class CupyDevice:
-    """One CUDA device.
+    """A CUDA device as a backend.
 
     `faults` are errors after which the device may be lost to this process, see `is_lost`.
     """
@@ -101,20 +101,20 @@ class CupyDevice:
         )
 
     def _core(self) -> CoreLimits:
-        """What the blocks of a core share, by the driver's word."""
+        """Resource limits of a multiprocessor, by the driver's attributes."""
         attribute = self.cupy.cuda.runtime.deviceGetAttribute
         numbers = (_REGISTERS, _THREADS, _BLOCKS, _RESERVED)
         registers, threads, groups, reserved = (int(attribute(n, self.number)) for n in numbers)
         return CoreLimits(registers, threads, groups, reserved_bytes=reserved)
 
     def _rates(self) -> tuple[float, float]:
-        """Cycles and bytes of memory per second, by the driver's word."""
+        """Clock in hertz and memory bandwidth in bytes per second, by the driver's attributes."""
         attribute = self.cupy.cuda.runtime.deviceGetAttribute
         clock, memory, width = (attribute(n, self.number) for n in (_CLOCK, _MEMORY, _WIDTH))
         return max(1, clock) * 1e3, max(1, memory) * 1e3 * 2 * max(8, width) / 8
 
     def _driver(self) -> str:
-        """The driver's version such as "580.159.04", or that of CUDA where it is not known."""
+        """The driver's version such as "580.159.04", else its CUDA version."""
         try:
             found = re.search(r"\d+\.\d+(\.\d+)?", _KERNEL_MODULE.read_text(encoding="utf-8"))
         except OSError:
@@ -123,24 +123,24 @@ class CupyDevice:
 
     @property
     def compiler(self) -> dict[str, str]:
-        """What a process needs to compile for this device without it."""
+        """The description of a compiler for this device that needs no GPU."""
         return {"kind": "nvrtc", "architecture": self.nvrtc.architecture}
 
     @property
     def binaries(self) -> Binaries:
-        """Machine code that is kept for other processes."""
+        """The disk cache of machine code."""
         return self.nvrtc.binaries
 
     def machine_code_key(self, source: KernelSource) -> str:
-        """What decides the machine code of a program."""
+        """The cache key of a program's machine code."""
         return self.nvrtc.key(source.text)
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
-        """Compiles a program for this device, or takes what an earlier process compiled."""
+        """Compile a program for this device, or load it from the disk cache."""
         return self._loaded(source, self.nvrtc.kept(source.text), sizes)
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """A program as machine code, which `load` takes."""
+        """Compile a program to machine code, for `load`."""
         return Compiled(source, self.nvrtc.kept(source.text))
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> CudaProgram:
@@ -148,7 +148,7 @@ class CupyDevice:
         return self._loaded(compiled.source, compiled.machine, sizes)
 
     def is_captured(self) -> bool:
-        """Whether what this thread launches on its current stream becomes part of a graph."""
+        """Whether this thread's current stream is being captured into a graph."""
         return self.functions.is_in_capture(self.functions.current_stream().ptr)
 
     def _loaded(
@@ -170,7 +170,7 @@ class CupyDevice:
         self.cupy.cuda.Device(self.number).use()
 
     def is_lost(self) -> bool:
-        """Whether this process can no longer use the device, as after a wrong access to memory."""
+        """Whether the device is unusable in this process, as after an illegal memory access."""
         try:
             self.cupy.cuda.Device(self.number).synchronize()
         except self.faults:

@@ -1,4 +1,4 @@
-"""CUDA C++ to machine code, by NVRTC as CuPy brings it; needs no GPU."""
+"""Compilation of CUDA C++ to machine code by CuPy's NVRTC; needs no GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WARNINGS = "177"  # that variables are not used
 
 
 class Nvrtc:
-    """The compiler for an architecture such as "sm_90a", with further options if there are any."""
+    """A compiler for an architecture such as "sm_90a"."""
 
     def __init__(self, architecture: str, options: Sequence[str] = ()) -> None:
         self.architecture = architecture
@@ -33,7 +33,7 @@ class Nvrtc:
 
     @property
     def binaries(self) -> Binaries:
-        """Machine code that is kept for other processes."""
+        """The disk cache of machine code."""
         return Binaries(folder_of_kept("binaries"))
 
     @cached_property
@@ -49,15 +49,15 @@ class Nvrtc:
         return ".".join(map(str, self._nvrtc.getVersion()))
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """Compiles a program anew; CompileError has the compiler's words and numbered source."""
+        """Compile a program, without the cache; CompileError has the log and numbered source."""
         return Compiled(source, self._machine_code(source.text))
 
     def key(self, text: str) -> str:
-        """What decides the machine code of a text."""
+        """The cache key of a text's machine code: version, options and text."""
         return "\n".join((self.version, *self.options, text))
 
     def kept(self, text: str) -> MachineCode:
-        """The machine code of a text, compiled now or kept by an earlier process."""
+        """The machine code of a text, compiled or from the disk cache."""
         key = self.key(text)
         machine = self.binaries.get(key)
         if machine is None:
@@ -83,7 +83,7 @@ class Nvrtc:
 
 
 def machine_code(code: bytes, log: str) -> MachineCode:
-    """Machine code with the resources that the assembler's log tells."""
+    """Machine code, with registers and spills parsed from the log of ptxas."""
     registers = max(map(int, _REGISTERS.findall(log)), default=0)
     spilled = sum(int(stored) + int(loaded) for stored, loaded in _SPILLED.findall(log))
     return MachineCode(code, registers, spilled)

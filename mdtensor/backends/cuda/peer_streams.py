@@ -1,4 +1,4 @@
-"""The current streams of several CUDA devices: copies between devices, and who waits for whom."""
+"""Streams of several CUDA devices: copies between peers, events, and graphs across devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _link_rates: dict[tuple[int, int], float] = {}
 
 
 class PeerStreams:
-    """What is enqueued on the calling thread's current stream of each device; nothing waits here.
+    """Work enqueued on the current stream of each device; no call blocks.
 
     Devices are numbers of CUDA's.
     """
@@ -37,38 +37,38 @@ class PeerStreams:
         self._beside: dict[int, Any] = {}
 
     def at(self, device: int) -> Any:
-        """A context in which that is the current device."""
+        """Context manager that makes a device current."""
         return self._cuda.Device(device)
 
     def empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        """A new array in C order, whose memory is the stream's from now on."""
+        """A new array in C order, usable on the device's current stream."""
         with self.at(device):
             return self._cupy.empty(tuple(shape), dtype)
 
     def fill(self, device: int, target: Array, value: float) -> None:
-        """Enqueues that an array is filled with a number."""
+        """Enqueue a fill of an array with a number."""
         with self.at(device):
             target.fill(value)
 
     def number(self, device: int, value: int) -> Array:
-        """A whole number as an array without axes."""
+        """An integer as an int64 array without axes."""
         with self.at(device):
             return self._cupy.asarray(value, dtype="int64")
 
     def record(self, device: int) -> Event:
-        """An event that comes when what was enqueued until now is done."""
+        """Record an event after all work enqueued so far."""
         with self.at(device):
             event = self._cuda.Event(disable_timing=True)
             event.record(self._cuda.get_current_stream())
             return event
 
     def wait(self, device: int, event: Event) -> None:
-        """What is enqueued from now on begins after an event of any device."""
+        """Make later work on a device wait for an event of any device."""
         with self.at(device):
             self._cuda.get_current_stream().wait_event(event)
 
     def copy(self, device: int, target: Array, source: Array) -> None:
-        """Enqueues a copy of a whole array between devices; both are in C order without gaps.
+        """Enqueue a copy of a whole array between devices; both are C-contiguous.
 
         It has a stream of its own, between events of the current one: on the default stream, copies
         between devices begin when both are idle, and nothing else begins before they are done.
@@ -84,7 +84,7 @@ class PeerStreams:
             self.wait(device, done)
 
     def link_rate(self, device: int, other: int) -> float | None:
-        """Bytes a second that are copied from one device to another; measured once.
+        """The measured bandwidth between two devices in bytes per second; memoised.
 
         None while a graph is captured, when nothing may be measured.
         """
@@ -111,11 +111,11 @@ class PeerStreams:
         return rate
 
     def places(self, arrays: Sequence[Array]) -> tuple[int, ...] | None:
-        """Where arrays lie."""
+        """The arrays' addresses."""
         return tuple([array.data.ptr for array in arrays])
 
     def recorded(self, home: int, enqueue: Callable[[PeerStreams], None]) -> PeerGraph | None:
-        """A graph of what a function enqueues on the streams that it gets, from `home`'s on.
+        """Capture what `enqueue` does into a graph that begins on `home`'s stream; None on failure.
 
         Before it ends, that stream must wait for the others. The graph keeps what memory was handed
         out meanwhile, as it runs at any time. None where that fails: enqueued as usual, the work
@@ -142,15 +142,15 @@ class PeerStreams:
             return stream.ptr != 0 and stream.is_capturing()
 
     def place(self, device: int, target: Array, source: Array) -> None:
-        """Enqueues a copy of elements on one device, whatever the strides are."""
+        """Enqueue a copy on one device between arrays of any strides."""
         with self.at(device):
             target[...] = source
 
 
 class PeerGraph:
-    """What was recorded on several devices, and the memory that it uses.
+    """A graph across devices, with the memory that it uses.
 
-    One runs after the other, on whatever streams they are: kernels that were recorded on one stream
+    Graphs run one after the other, on whatever streams: kernels that were recorded on one stream
     share what memory they need besides arrays, and what a dropped graph had is handed to others.
     """
 
@@ -162,7 +162,7 @@ class PeerGraph:
         weakref.finalize(self, _finish, self._done).atexit = False
 
     def launch(self, home: int) -> None:
-        """Enqueues it on the current stream of a device."""
+        """Launch the graph on a device's current stream, after the last launch of any."""
         with self._cuda.Device(home), _launching:
             stream = self._cuda.get_current_stream()
             if PeerGraph._last is not None:
@@ -175,13 +175,13 @@ class PeerGraph:
 
 
 def _finish(events: list[Any]) -> None:
-    """Waits until a graph that is dropped has run; at the end of the process, nobody does."""
+    """The finalizer of a graph: wait for its last launch; not run at process exit."""
     for event in events:
         event.synchronize()
 
 
 class _RecordedStreams(PeerStreams):
-    """A stream of its own on each device, which is recorded."""
+    """One capturing stream per device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class _RecordedStreams(PeerStreams):
 
     @contextmanager
     def at(self, device: int) -> Generator[None]:
-        """A context in which that is the current device, with the stream that is recorded."""
+        """Context manager that makes a device and its capturing stream current."""
         with self._cuda.Device(device):
             if device not in _recorded_streams:
                 _recorded_streams[device] = self._cuda.Stream(non_blocking=True)
@@ -197,6 +197,6 @@ class _RecordedStreams(PeerStreams):
                 yield
 
     def empty(self, device: int, shape: Sequence[int], dtype: Any) -> Array:
-        """A new array, which is kept."""
+        """A new array, kept alive for the graph."""
         self.held.append(super().empty(device, shape, dtype))
         return self.held[-1]

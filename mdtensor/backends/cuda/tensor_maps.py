@@ -1,4 +1,4 @@
-"""Tensor maps, by which CUDA's copy engine sees arrays, as the driver encodes them."""
+"""Tensor maps (TMA descriptors) of arrays, encoded by the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Encode = Callable[..., int]
 
 @cache
 def encode_function() -> Encode:
-    """The driver's function; NoDeviceError where the driver is missing or too old."""
+    """The driver's cuTensorMapEncodeTiled; NoDeviceError if it is missing."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return ctypes.CDLL(library).cuTensorMapEncodeTiled
@@ -33,7 +33,7 @@ def encode_function() -> Encode:
 
 
 class TensorMaps:
-    """Maps of a launch's buffers in memory of a thread, encoded anew where a buffer is another.
+    """A thread's tensor maps of a launch, re-encoded when a buffer's address changes.
 
     `positions` are those of the maps' buffers among the arguments.
     """
@@ -50,7 +50,7 @@ class TensorMaps:
         self._known = [0] * len(maps)
 
     def encode(self, values: Any) -> None:
-        """Encodes the maps of the buffers whose addresses are among the values."""
+        """Encode the maps of buffers whose addresses changed."""
         for n, position in enumerate(self._positions):
             place = values[position]
             if place != self._known[n]:

@@ -1,1 +1,1 @@
-"""The host process: its processor, its memory, and the machine code that it keeps."""
+"""Host facilities: the processor, memory pools, and the disk cache of machine code."""

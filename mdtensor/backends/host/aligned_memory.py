@@ -1,4 +1,4 @@
-"""Memory of NumPy arrays on boundaries that vectors like."""
+"""Allocation of NumPy arrays on 64-byte boundaries."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def aligned_empty(
 def aligned_allocator(
     shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
 ) -> Callable[[], np.ndarray]:
-    """A function that makes such arrays, for calls that have no time to lose.
+    """A fast allocator of one array layout, as `aligned_empty` makes them.
 
-    Large ones lie in memory of the pool, unless NumPy's array interface cannot say their type.
+    Large arrays lie in memory of the pool, unless NumPy's array interface cannot say their type.
     """
     extents, dt = tuple(shape), np.dtype(dtype)
     nbytes = math.prod(extents) * dt.itemsize
@@ -48,7 +48,7 @@ def aligned_allocator(
 def _numpys(
     extents: tuple[int, ...], dtype: np.dtype, nbytes: int, steps: tuple[int, ...] | None
 ) -> Callable[[], np.ndarray]:
-    """The same in memory of NumPy's own."""
+    """An allocator from NumPy's own memory, aligned to 64 bytes."""
     first_byte: Any = ctypes.c_char.from_buffer
 
     def allocate() -> np.ndarray:

@@ -1,4 +1,4 @@
-"""DLPack's C exchange interface of an array class: where an array lies, on which stream.
+"""DLPack's C exchange API of an array class: address, layout and stream of an array.
 
 `__dlpack_c_exchange_api__` of a class is a capsule of a table of C functions (DLPack 1.3), with
 which an array is described in tens of nanoseconds, without a capsule for each of them.
@@ -33,7 +33,7 @@ class _DLTensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class ArrayLayout:
-    """How an array lies, strides in elements; its `device`, and its `kind`: axes and type.
+    """An array's shape and strides (in elements), its `device`, and its `kind`: axes and type.
 
     Both are words of DLPack's: type and number of a device, number of axes and type of elements.
     """
@@ -45,12 +45,12 @@ class ArrayLayout:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element, which has its bits in byte 5 of the word."""
+        """Bytes of an element; its bits are in byte 5 of `kind`."""
         return math.ceil((self.kind >> 40 & 0xFF) / 8)
 
 
 class ArrayExchange:
-    """The functions of an array class, and what tells its plain arrays from others.
+    """The DLPack functions of an array class, and the checks of plain arrays.
 
     `words` are those that built-in functions read: the addresses of the functions, then of the
     objects that `plain` has, in the order of `DLPackWords`.
@@ -66,7 +66,7 @@ class ArrayExchange:
 
     @classmethod
     def of(cls, kind: type, plain: tuple[object, ...]) -> ArrayExchange | None:
-        """That of a class; None where it has none, or one of another version."""
+        """The exchange of a class; None if it has none, or another major version."""
         capsule = getattr(kind, _ATTRIBUTE, None)
         if capsule is None:
             return None
@@ -79,7 +79,7 @@ class ArrayExchange:
         return cls(table, plain) if major == _MAJOR and is_whole else None
 
     def layout(self, array: Any) -> ArrayLayout:
-        """How an array lies; what the library raises for one that lies nowhere."""
+        """The layout of an array; errors are those of the array's library."""
         found: Any = _DLTensor()
         self._describe(array, ctypes.byref(found))
         axes = found.kind & 0xFFFF_FFFF

@@ -1,4 +1,4 @@
-"""The cache of machine code on disk, shared by processes."""
+"""The disk cache of machine code, shared by processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 28  # of a file
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """What a compiler made of a text: code, and the use of resources as far as it is known.
+    """Compiled code, and its resource usage as far as known.
 
     `registers` are those of the kernel that needs most; `spilled` are bytes that kernels write to
     memory and read again for want of registers.
@@ -35,26 +35,26 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program of fixed sizes and its machine code, as they go from one process to another."""
+    """A program with its machine code, to be passed between processes."""
 
     source: KernelSource
     machine: MachineCode
 
 
 def folder_of_kept(kind: str = "") -> Path:
-    """Where what was compiled is kept from one process to the next, by the kind of its files."""
+    """The folder of the disk cache for one kind of files."""
     return cache_directory() / "programs" / kind
 
 
 def remove_kept() -> None:
-    """Removes all that is kept; processes that run some of it go on."""
+    """Delete the disk cache of programs; processes that run some of them are unaffected."""
     import shutil  # which calls do without
 
     shutil.rmtree(folder_of_kept(), ignore_errors=True)
 
 
 class BlobStore:
-    """Bytes in a folder, by keys; what cannot be read or written is not there.
+    """A key-value store of bytes in a folder; failures are treated as misses.
 
     Files are published whole. Each says of what key it is, and has the length and the digest of
     its content: so what was damaged, cut or moved is not there either. That tells accidents, and
@@ -75,7 +75,7 @@ class BlobStore:
         return self.folder / _digest(key.encode())[:32]
 
     def get(self, key: str) -> bytes | None:
-        """What was put under a key, or None."""
+        """The content of a key, or None."""
         path = self._path(key)
         try:
             check_private(self.folder)
@@ -91,7 +91,7 @@ class BlobStore:
         return content
 
     def put(self, key: str, content: bytes) -> None:
-        """Keeps bytes under a key."""
+        """Store bytes under a key, atomically."""
         import tempfile  # which loads much that those who only read do without
 
         if len(content) > limit():
@@ -113,13 +113,13 @@ class BlobStore:
         make_room(len(content))
 
     def remove(self, key: str) -> None:
-        """Removes what is kept under a key."""
+        """Delete a key."""
         with suppress(OSError):
             self._path(key).unlink(missing_ok=True)
 
 
 class Binaries:
-    """Machine code in a folder, by keys.
+    """A disk cache of machine code.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -133,22 +133,22 @@ class Binaries:
         self._files = BlobStore(folder)
 
     def get(self, key: str) -> MachineCode | None:
-        """The machine code of a key, or None."""
+        """The machine code under a key, or None."""
         found = split(self._files.get(key))
         return None if found is None else machine_code(*found)
 
     def put(self, key: str, machine: MachineCode) -> None:
-        """Keeps machine code under a key."""
+        """Store machine code under a key."""
         self._files.put(key, joined(resources_of(machine), machine.code))
 
 
 def joined(facts: Mapping[str, object], code: bytes) -> bytes:
-    """Facts, a line of JSON, and code behind them."""
+    """Concatenate facts, as a line of JSON, and code."""
     return json.dumps(facts).encode() + b"\n" + code
 
 
 def split(content: bytes | None) -> tuple[dict[str, Any], bytes] | None:
-    """The facts and the code that were joined; None where there are none."""
+    """Separate facts and code that were `joined`; None if the content is invalid."""
     head, _, code = (content or b"").partition(b"\n")
     try:
         facts: object = json.loads(head)
@@ -158,12 +158,12 @@ def split(content: bytes | None) -> tuple[dict[str, Any], bytes] | None:
 
 
 def resources_of(machine: MachineCode) -> dict[str, object]:
-    """What is known of the use of resources, for `machine_code`."""
+    """The resource usage as JSON, the inverse of `machine_code`."""
     return {"registers": machine.registers, "spilled": machine.spilled}
 
 
 def machine_code(facts: Mapping[str, object], code: bytes) -> MachineCode | None:
-    """Machine code with its use of resources; None where that is not told."""
+    """Machine code with its resource usage; None if the facts lack it."""
     registers, spilled = facts.get("registers"), facts.get("spilled")
     if type(registers) is not int or type(spilled) is not int or not code:
         return None
@@ -171,7 +171,7 @@ def machine_code(facts: Mapping[str, object], code: bytes) -> MachineCode | None
 
 
 def _head(key: str, content: bytes) -> bytes:
-    """The line before a file's content: its format, whose content it is, its length and digest."""
+    """The header line of a file: format, key digest, length and content digest."""
     return f"{_FORMAT} {_digest(key.encode())} {len(content)} {_digest(content)}".encode()
 
 

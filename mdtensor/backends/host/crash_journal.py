@@ -22,7 +22,7 @@ _MOST_DETAIL = 10_000  # characters
 
 
 class CrashJournal:
-    """What is being compiled, and what failed by the compiler's own fault, in a folder, by keys.
+    """Compilations under way and compiler failures by key, in a folder.
 
     An attempt has a file, which its process holds a lock on. One that nobody holds is of a process
     that ended meanwhile, killed perhaps: whether the compiler did it, another attempt has to tell.
@@ -44,7 +44,7 @@ class CrashJournal:
         self._known: dict[str, CompilerFailedError] = {}  # in this process
 
     def keep(self, key: str, failure: CompilerFailedError) -> None:
-        """Keeps a failure; for later processes too, but for what may have had another reason."""
+        """Record a failure, on disk too unless it was "cut off", which may have other causes."""
         self._known[key] = failure
         if failure.failure == "cut off":
             return
@@ -53,7 +53,7 @@ class CrashJournal:
         self._failures.put(key, json.dumps(content).encode())
 
     def failure(self, key: str) -> CompilerFailedError | None:
-        """The failure that was kept; None where there was none."""
+        """The recorded failure of a key; None without any."""
         if (known := self._known.get(key)) is not None:
             return known
         try:
@@ -67,7 +67,7 @@ class CrashJournal:
 
     @contextmanager
     def begun(self, key: str) -> Generator[None]:
-        """Marks an attempt for the time of a `with`; where that cannot be done, there is no mark.
+        """Context manager that marks a compilation as under way, on disk where possible.
 
         Raises CompilerFailedError where an earlier one failed, or its process ended in it.
         """
@@ -82,7 +82,7 @@ class CrashJournal:
                 _unmark(handle, path)
 
     def forget(self, key: str) -> None:
-        """Takes away the mark of an attempt that was cut off, when another one tells."""
+        """Remove the mark of a compilation that was cut off."""
         with suppress(OSError):
             self._path(key).unlink(missing_ok=True)
 
@@ -91,7 +91,7 @@ class CrashJournal:
 
 
 def _marked(path: Path) -> int | None:
-    """A handle of an attempt's file; None where another has it, or there is none."""
+    """A locked descriptor of a mark's file; None if another process has it, or locks fail."""
     if fcntl is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Deferred release: what destructors would free, a compiler frees when it next works."""
+"""Deferred release: objects are freed at the compiler's next safe point, not by destructors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Held = TypeVar("Held")
 
 
 class Owner(Generic[Held]):
-    """Keeps an object for as long as this one lives, and until the next release at least."""
+    """The handle of an object, which is kept until a release after the handle's end."""
 
     __slots__ = ("__weakref__", "held")
 
@@ -18,7 +18,7 @@ class Owner(Generic[Held]):
 
 
 class DeferredRelease(Generic[Held]):
-    """Objects that are freed by `release` alone, once their owners are gone.
+    """Objects that only `release` frees, once their owners are gone.
 
     Owners end wherever the last reference to them is dropped: in any thread, beside a compilation,
     and where an interrupt may come. None of Python's code runs there.
@@ -29,17 +29,17 @@ class DeferredRelease(Generic[Held]):
         self._ended: list[weakref.ref[Owner[Held]]] = []
 
     def __len__(self) -> int:
-        """How many objects wait for a release."""
+        """The number of objects that wait for a release."""
         return len(self._ended)
 
     def owner(self, held: Held) -> Owner[Held]:
-        """The one owner of an object."""
+        """The handle of an object; there may be one only."""
         owner = Owner(held)
         self._held[weakref.ref(owner, self._ended.append)] = held
         return owner
 
     def release(self) -> None:
-        """Frees what has no owner any more, here and now."""
+        """Free the objects without an owner."""
         for owner in tuple(self._ended):
             self._held.pop(owner, None)
             self._ended.remove(owner)

@@ -1,4 +1,4 @@
-"""The energy that the processor's packages have taken: the RAPL counters of Linux, if readable."""
+"""Energy used by the processor packages, by Linux's RAPL counters if readable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _JOULES = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class EnergyCounter:
-    """Counters of all packages, in microjoules, and where each begins anew.
+    """RAPL counters of all packages, in microjoules, and the values at which they wrap.
 
     What others run at the time is counted as well.
     """
@@ -21,7 +21,7 @@ class EnergyCounter:
 
     @staticmethod
     def found(root: Path = POWERCAP) -> EnergyCounter | None:
-        """Those of this machine; None where there are none, or they cannot be read."""
+        """The machine's counters; None if there are none, or they are unreadable."""
         packages: list[tuple[Path, int]] = []
         try:
             for folder in sorted(root.glob("intel-rapl:*")):
@@ -34,11 +34,11 @@ class EnergyCounter:
         return EnergyCounter(tuple(packages)) if packages else None
 
     def read(self) -> tuple[int, ...]:
-        """The counters now."""
+        """The current counter values, in microjoules."""
         return tuple(_number(path) for path, _ in self.packages)
 
     def joules_since(self, before: tuple[int, ...]) -> float:
-        """What was taken since `read`, if that is no longer ago than a counter takes to wrap."""
+        """Joules used since `read`, valid for less than one wrap of a counter."""
         taken = 0
         for (_, limit), then, now in zip(self.packages, before, self.read(), strict=True):
             taken += now - then if now >= then else limit - then + now

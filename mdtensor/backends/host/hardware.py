@@ -1,4 +1,4 @@
-"""Facts about the processor that runs this process, as the operating system tells them."""
+"""Facts about the host's processor, from the operating system."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _cpuinfo() -> str:
 
 
 def processor_model() -> str:
-    """What tells processors of one name apart: family and model, or an empty string."""
+    """An identifier of the processor model: family and model, or an empty string."""
     text = _cpuinfo()
     found = [
         re.search(rf"^{field}\s*:\s*(\S+)", text, re.MULTILINE)
@@ -45,7 +45,7 @@ def processor_model() -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Names of the instruction sets of the processor; empty where they are unknown."""
+    """The processor's instruction set flags; empty if unknown."""
     match = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", _cpuinfo(), re.MULTILINE)
     return frozenset(match[1].split()) if match else frozenset()
 
@@ -61,17 +61,17 @@ def vector_unit() -> tuple[int, int]:
 
 
 def has_fma() -> bool:
-    """Whether one instruction computes a product and a sum, rounded once."""
+    """Whether the processor has fused multiply-add."""
     return "fma" in cpu_flags() or platform.machine() in ("aarch64", "arm64")
 
 
 def converts_halves() -> bool:
-    """Whether instructions convert float16."""
+    """Whether the processor has instructions that convert float16."""
     return "f16c" in cpu_flags() or platform.machine() in ("aarch64", "arm64")
 
 
 def multiply_adds_per_cycle() -> int:
-    """Vectors of products and sums that a core computes a cycle; two, but for half-wide units."""
+    """Vector multiply-adds per core and cycle: 2, or 1 with half-wide units (Zen 4)."""
     halves = "avx512f" in cpu_flags() and processor_model().startswith("25-")  # Zen 4
     return 1 if halves else 2
 
@@ -85,6 +85,6 @@ def core_count() -> int:
 
 
 def clock_hertz(default: float = 3e9) -> float:
-    """Clock rate of the processor, as the operating system tells it."""
+    """The processor's clock rate in hertz, from /proc/cpuinfo."""
     match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", _cpuinfo(), re.MULTILINE)
     return float(match[1]) * 1e6 if match else default

@@ -1,4 +1,4 @@
-"""Mapped files: arrays that lie in a shared map of a file, read and written past the map.
+"""Arrays in shared maps of files, read and written by `pread` and `pwrite` instead of the map.
 
 A copy from a map takes a page fault for every few pages, and the disk gets requests as small. A
 file's own reads and writes (POSIX `pread`, `pwrite`) have neither, and where the disk is full, or
@@ -22,22 +22,22 @@ _LEAST = 1 << 16  # bytes in a row for which a call of the system pays
 
 @dataclass(frozen=True, slots=True)
 class MappedFile:
-    """An open file of which bytes from `offset` on are mapped at the addresses of `place`."""
+    """An open file mapped at addresses `place`, from byte `offset` on."""
 
     descriptor: int
     place: range
     offset: int
 
     def close(self) -> None:
-        """Closes the file; the map stays."""
+        """Close the descriptor; the map stays."""
         os.close(self.descriptor)
 
     def read(self, source: np.ndarray, target: np.ndarray) -> bool:
-        """Copies an array of this map to one without gaps in memory; False where that can't be."""
+        """Copy a mapped array to a contiguous one in memory; False if unsupported."""
         return self._moves(source, target, os.preadv)
 
     def write(self, source: np.ndarray, target: np.ndarray) -> bool:
-        """Copies an array without gaps in memory to one of this map; False where that can't be."""
+        """Copy a contiguous array in memory to a mapped one; False if unsupported."""
         return self._moves(target, source, os.pwritev)
 
     def _moves(self, mapped: np.ndarray, array: np.ndarray, move: Callable[..., int]) -> bool:
@@ -59,7 +59,7 @@ class MappedFile:
 
 
 def mapped_file(array: np.ndarray) -> MappedFile | None:
-    """Opens the file behind an array in a shared map, to write too where the map can be written.
+    """Open the file behind an array in a shared map, writable if the map is.
 
     The caller closes it. None where there is none, or where it can't be told for sure.
     """
@@ -82,7 +82,7 @@ def mapped_file(array: np.ndarray) -> MappedFile | None:
 
 
 def _opened(name: str, inode: str, *, can_write: bool) -> int | None:
-    """The descriptor of the file of that name, if it is the one with that number."""
+    """A descriptor of the file `name`; None if its inode is another one."""
     try:
         descriptor = os.open(name, os.O_RDWR if can_write else os.O_RDONLY)
     except OSError:
@@ -94,7 +94,7 @@ def _opened(name: str, inode: str, *, can_write: bool) -> int | None:
 
 
 def _rows(array: np.ndarray) -> int:
-    """How many of an array's first axes have gaps: what the others span has none."""
+    """The number of leading axes with gaps; all others are contiguous."""
     step = array.itemsize
     for axis in reversed(range(array.ndim)):
         if array.shape[axis] > 1 and array.strides[axis] != step:
@@ -104,13 +104,13 @@ def _rows(array: np.ndarray) -> int:
 
 
 def _skipped(array: np.ndarray, rows: int) -> Iterator[int]:
-    """Bytes from an array's first element to each of its rows, along so many axes."""
+    """Byte offsets of an array's rows along its first `rows` axes."""
     for index in np.ndindex(array.shape[:rows]):
         yield sum(n * stride for n, stride in zip(index, array.strides, strict=False))
 
 
 def _whole(move: Callable[..., int], descriptor: int, memory: memoryview, offset: int) -> None:
-    """Reads or writes all bytes of a memory; a file that ends before is an error."""
+    """Read or write all of a buffer; OSError if the file ends before."""
     while memory:
         moved = move(descriptor, [memory], offset)
         if moved == 0:

@@ -1,4 +1,4 @@
-"""Blocks of memory that are mapped from the system, and the arrays in them."""
+"""Memory blocks mapped from the system, and arrays in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRIVATE: dict[str, Any] = (
 
 
 def size_class(nbytes: int) -> int:
-    """The size of the block that so many bytes are put into: an eighth larger at most.
+    """The block size for `nbytes` bytes: at most an eighth larger.
 
     >>> size_class(1 << 20), size_class((1 << 20) + 1), size_class(5_000_000)
     (1048576, 1179648, 5242880)
@@ -43,7 +43,7 @@ class MemoryMap:
 
 
 class PooledMemory:
-    """The `base` of an array of the pool, which keeps its block alive and exports nothing."""
+    """The `base` of a pooled array; it keeps the block alive and has no other interface."""
 
     __slots__ = ("__array_interface__", "__block")
 
@@ -56,7 +56,7 @@ class PooledMemory:
         return f"<memory of mdtensor's pool, {self.__block.nbytes} bytes>"
 
     def array(self, layout: Mapping[str, Any]) -> np.ndarray:
-        """The array that lies here: the only one, through which all others must go."""
+        """The one array in this block; all others must be its views."""
         self.__array_interface__ = {**layout, "data": (self.__block.address, False)}
         array = np.asarray(self)
         del self.__array_interface__

@@ -1,4 +1,4 @@
-"""A pool of the memory that large arrays lie in: what was freed is handed out again.
+"""A pool that recycles the memory of large arrays.
 
 Memory that the system gives is touched for the first time page by page, which took longer than
 many kernels do (ADR 50). The pool has no array: it knows by weak references which of those that it
@@ -42,7 +42,7 @@ Changed = TypeVar("Changed")
 
 
 class Lease(weakref.ref[np.ndarray]):
-    """A weak reference to an array of the pool, with the block that the array lies in.
+    """A weak reference to a pooled array, with its block until that is taken back.
 
     It has none once that was taken back: a thread that was handed the lease, and does not run yet,
     would keep memory that the pool gives up.
@@ -55,7 +55,7 @@ class Lease(weakref.ref[np.ndarray]):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the pool of results has, in bytes, and how often it had what was asked for.
+    """Statistics of the pool in bytes, and its hits and misses.
 
     `live` is memory of arrays that are there, `pooled` of those that are gone, `peak` the most that
     was live at once, `bound` the most that may be pooled. `launches` keep so much for what lies
@@ -78,7 +78,7 @@ class Memory:
 
 
 class MemoryPool:
-    """Blocks by size, of which the one that was freed last is handed out first.
+    """A pool of blocks by size class; the block freed last is reused first.
 
     At most `bound()` bytes are pooled, and at most SHARE_OF_LIVE times what was live at once
     lately (or FLOOR). What nothing took for `idle_s` seconds goes back to the system, at the latest
@@ -111,7 +111,7 @@ class MemoryPool:
         self.launches: list[tuple[Callable[[], int], Callable[[], object]]] = []
 
     def array(self, nbytes: int, layout: Mapping[str, Any]) -> np.ndarray | None:
-        """An array of so many bytes with a layout, a part of NumPy's array interface.
+        """An array of `nbytes` bytes with a layout, a part of NumPy's array interface.
 
         None where nothing may be pooled, and where the system has no memory.
         """
@@ -129,39 +129,39 @@ class MemoryPool:
         return array
 
     def now(self) -> Memory:
-        """What there is."""
+        """The current statistics."""
         self._alone(self._took_all_back)
         kept = sum(nbytes() for nbytes, _ in self.launches)
         counts = self._hits, self._misses, kept
         return Memory(self._live, self._pooled, self._peak, self.bound(), *counts)
 
     def free(self) -> None:
-        """Gives all blocks that no array lies in back to the system, and what launches keep."""
+        """Unmap all idle blocks, and the memory that launches keep."""
         self._alone(self._emptied)
         for _, give_back in self.launches:
             give_back()
 
     def trim(self, idle_s: float) -> None:
-        """Gives back what came so many seconds ago, and begins a new period."""
+        """Unmap blocks idle for `idle_s` seconds, and begin a new period."""
         self.settle()
         self._alone(self._trimmed, idle_s)
 
     def settle(self, *ended: Lease) -> None:
-        """Takes the memory of arrays that are gone: those whose end is known, and given ones."""
+        """Reclaim the memory of arrays known to be gone, and of the given leases."""
         if ended or not self._ended.empty():
             self._alone(self._took_back, *ended)
 
     def close(self) -> None:
-        """Hands out nothing more, at the end of the process; arrays keep what they lie in."""
+        """Hand out no more memory, at process exit; existing arrays stay valid."""
         self._is_closed = True
         self._alone(self._leases.clear)
         self.free()
 
     def _alone(self, change: Callable[..., Changed], *given: Any) -> Changed | None:
-        """What a change of the tables returns, which is made while no other one is.
+        """Run a change of the tables under the lock; None if this thread is inside one.
 
-        None where this thread is within one already: the handler of a signal or a garbage
-        collection may come at any time, and goes without the pool.
+        The handler of a signal or a garbage collection may come at any time, and goes without the
+        pool.
         """
         with self.lock:
             if self._is_changing:
@@ -229,7 +229,7 @@ class MemoryPool:
         return self._evicted(0)
 
     def _take_all_back(self) -> None:
-        """Takes the memory of all arrays that are gone, whoever was told of their end.
+        """Reclaim the memory of all arrays that are gone, by a scan of the leases.
 
         An interrupt may have kept it from being settled; or the thread that waits for ends was
         handed one, which nobody else finds in the queue, and does not run yet.
@@ -238,12 +238,12 @@ class MemoryPool:
             self._take_back(lease)
 
     def _allowed(self) -> int:
-        """Bytes that may be pooled."""
+        """The limit on pooled bytes."""
         of_live = SHARE_OF_LIVE * max(self._lately, self._before)
         return min(self.bound(), max(FLOOR, of_live))
 
     def _evicted(self, most: int) -> list[MemoryMap]:
-        """Blocks that the pool lets go of, the oldest first, to have so many bytes at most.
+        """Remove the oldest blocks until at most `most` bytes are pooled; returns them.
 
         Whoever asked lets them go where nobody waits for the tables.
         """
@@ -253,7 +253,7 @@ class MemoryPool:
         return found
 
     def _sizes(self) -> list[int]:
-        """Sizes of which there are blocks."""
+        """The size classes with idle blocks."""
         return [size for size, blocks in [*self._free.items()] if blocks]
 
     def _oldest(self, size: int) -> MemoryMap:
@@ -274,7 +274,7 @@ class MemoryPool:
         return found + self._evicted(self._allowed())
 
     def _watch(self) -> None:
-        """Begins a thread that settles and trims the pool until there is nothing of it."""
+        """Start a thread that settles and trims the pool until it is empty."""
         try:
             self._watched_by = os.getpid()
             threading.Thread(target=self._watch_over, name="mdtensor-pool", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The threads of an OpenMP runtime that another library computes with in this process.
+"""Reuse of another library's OpenMP threads in this process.
 
 Two pools with as many threads as there are cores wait for each other: threads of either spin for a
 while when their work is done, and what the other pool begins then has to share their cores. So
@@ -24,14 +24,14 @@ _found = 0
 
 
 def when_shared(listener: Callable[[int], object]) -> None:
-    """Registers what is given the address of the function that runs a team, now or later."""
+    """Register a listener for the address of GOMP_parallel, called now or once it is found."""
     _listeners.append(listener)
     if _found:
         listener(_found)
 
 
 def parallel_of_torch() -> int:
-    """The address of that function in the runtime that torch is linked with; 0 where none is."""
+    """The address of GOMP_parallel in the runtime that torch is linked with; 0 if none is."""
     for place in getattr(sys.modules.get("torch"), "__path__", ()):
         library = Path(place, "lib", "libtorch_cpu.so")
         try:
@@ -43,7 +43,7 @@ def parallel_of_torch() -> int:
 
 
 def share_threads_of_torch() -> None:
-    """Lets kernels run on the threads of torch, where torch computes with OpenMP's."""
+    """Run kernels on torch's threads, if torch computes by OpenMP."""
     global _found
     if not _found and (found := parallel_of_torch()):
         _found = found

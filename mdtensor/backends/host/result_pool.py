@@ -1,4 +1,4 @@
-"""The one pool of the process, and how much may lie in it."""
+"""The process's memory pool, and its bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups, v
 
 
 class PoolBound:
-    """The most bytes that may be pooled: what was set, else MDTENSOR_POOL, else a share of memory.
+    """The bound on pooled bytes: as set, else MDTENSOR_POOL, else 1/8 of memory.
 
     Raises MemoryLimitError where the variable is no number of bytes.
     """
@@ -34,12 +34,12 @@ class PoolBound:
         return self._bytes
 
     def set(self, nbytes: int) -> None:
-        """Sets the bound, in bytes, from now on; 0 turns the pool off."""
+        """Set the bound in bytes; 0 turns the pool off."""
         self._bytes = nbytes
 
 
 def usable_memory(group: Path) -> int:
-    """Bytes of memory that the machine has, or what the process' control group may use of it."""
+    """Bytes of memory of the machine, or of the process's control group if fewer."""
     found = [_physical()]
     for limit in _LIMITS:
         try:

@@ -1,4 +1,4 @@
-"""How many threads a process should compute with."""
+"""The number of threads for kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def thread_count() -> int:
-    """Threads for kernels, as affinity, control group and OMP_NUM_THREADS allow; at least 1."""
+    """Threads for kernels: the least of affinity, cgroup quota and OMP_NUM_THREADS; at least 1."""
     return int(min(core_count(), _asked_for(os.environ), _granted(_CGROUP)))
 
 
@@ -23,12 +23,12 @@ _listeners: list[Callable[[int], object]] = []
 
 
 def limit() -> int:
-    """The most threads that a launch may have; ALL where that is not limited."""
+    """The limit on threads of a launch; ALL if there is none."""
     return _limit
 
 
 def set_limit(most: int) -> None:
-    """Lets later launches have so many threads at most."""
+    """Limit the threads of later launches."""
     global _limit
     _limit = most
     for listener in _listeners:
@@ -36,19 +36,19 @@ def set_limit(most: int) -> None:
 
 
 def when_limited(listener: Callable[[int], object]) -> None:
-    """Registers what is given the limit, now and when it changes."""
+    """Register a listener for the limit, called now and on each change."""
     _listeners.append(listener)
     listener(_limit)
 
 
 def _asked_for(environment: Mapping[str, str]) -> float:
-    """The first number of OMP_NUM_THREADS, which may be a list of them, one for each level."""
+    """The first number in OMP_NUM_THREADS, a list by nesting level; infinity without one."""
     said = environment.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(said) if said.isdecimal() and int(said) > 0 else math.inf
 
 
 def _granted(folder: Path) -> float:
-    """Processors that the control group's quota is worth, rounded up."""
+    """The control group's CPU quota in processors, rounded up; infinity without one."""
     try:
         quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
     except (OSError, ValueError):  # no such group, or one of version 1

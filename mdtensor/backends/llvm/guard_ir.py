@@ -1,4 +1,4 @@
-"""The built-in function that serves known calls, in LLVM IR: guards, the result, the launch.
+"""The guard trampoline in LLVM IR: checks a call's arguments, makes the result, launches.
 
 It compares a call's arguments with the entries of a table, whose words `GuardedCalls` writes.
 Arrays are NumPy's, read as NumPy lays them out, or another library's, described by DLPack's C
@@ -12,7 +12,7 @@ from mdtensor.backends.llvm.launch_ir import word
 
 
 def _is_false(call: str, name: str, *, yes: str, no: str) -> str:
-    """Goes on at `yes` where a call gives False, at `no` for others, at %failed for an error."""
+    """IR that branches to `yes` if a call returns False, else to `no`, or to %failed on error."""
     return f"""
   %{name} = call ptr {call}
   %has_{name} = icmp ne ptr %{name}, null

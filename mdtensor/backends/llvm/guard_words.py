@@ -1,4 +1,4 @@
-"""The words that guards of calls read: those of a table, of its entries, and of their arguments."""
+"""Layouts of the guard tables' words: of a table, its entries, and their arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_RESULTS = 8
 
 
 class Table(IntEnum):
-    """Words of a table, behind which come the addresses of its entries.
+    """Word offsets in a table; the addresses of its entries follow.
 
     The first COUNT of these are looked through, from that which served the LAST call: calls that
     come again do so in the same order. HOLDER is an object that keeps them all: what is asked of
@@ -29,7 +29,7 @@ class Table(IntEnum):
 
 
 class EntryWords(IntEnum):
-    """Words of an entry, behind which come the shape of the result and the arguments.
+    """Word offsets in an entry; the result's shape and the arguments follow.
 
     LAUNCH is the record of a launch of OPERANDS and RESULTS, or what Python calls with a stream and
     their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what is called for a
@@ -58,7 +58,7 @@ class EntryWords(IntEnum):
 
 
 class Item(IntEnum):
-    """What an argument is: one object, a string, an array of NumPy or of another library."""
+    """Kinds of argument guards: identity, string, NumPy array or another library's array."""
 
     SAME = 0
     STRING = 1
@@ -67,7 +67,7 @@ class Item(IntEnum):
 
 
 class DLPackWords(IntEnum):
-    """Words of a class of arrays that DLPack describes.
+    """Word offsets of an array class with DLPack's exchange API.
 
     `LAYOUT` and `STREAM` are functions of its C interface. An array is plain if attribute `FLAG` is
     False, or else what `ENABLED` gives, if method `METHOD` gives False, and if attribute `LEVEL` of

@@ -1,4 +1,4 @@
-"""Calls that were seen before: a built-in function checks their arguments and launches a kernel.
+"""A cache of calls: a built-in function checks arguments against entries and launches directly.
 
 It does what Python would do for a call whose arguments have the layouts of an earlier one: it makes
 the result and launches. A call that fits no entry gives an object that says so, and Python goes on.
@@ -29,7 +29,7 @@ _NEW_ARRAY, _RETURN_ARRAY = 94, 76  # places of PyArray_NewFromDescr and PyArray
 
 @dataclass(frozen=True, slots=True)
 class GuardedCall:
-    """A call: its arguments, the names of the last ones, and the launch that it comes to.
+    """A call to cache: its arguments, their trailing names, and its launch.
 
     Argument `out` is the result, the other arrays are operands: those whose numbers among them are
     in `order`, in that order, or all of them. Without an `out` the result is a new array of the one
@@ -53,7 +53,7 @@ class GuardedCall:
 
 
 class GuardedCalls:
-    """The built-in function `call`, and what it knows; `missed` is what it gives for other calls.
+    """The trampoline `call` with its table of entries; it returns `missed` for other calls.
 
     Where the list `watchers` has an element, it knows no call. One thread at a time may change
     what it knows; any may call.
@@ -77,7 +77,7 @@ class GuardedCalls:
         self.call = native.guarded(table)
 
     def add(self, call: GuardedCall) -> np.ndarray:
-        """Adds an entry, in the place of the oldest one; `counted_by` it are its calls."""
+        """Add an entry, evicting the oldest one; `counted_by` counts its calls."""
         entry = _entry_of(call)
         place = self._next
         self._next = (place + 1) % MOST
@@ -91,14 +91,14 @@ class GuardedCalls:
         return entry
 
     def _hold(self, entries: dict[int, NativeRecord]) -> None:
-        """Keeps entries, for the calls that begin from now on as well."""
+        """Keep entries alive, also for calls under way."""
         at_least = [each for each in self._held if id(each) == self._table[Table.HOLDER]]
         self._held = (*at_least, entries)
         self._table[Table.HOLDER] = id(entries)
         self._entries, self._held = entries, (entries,)
 
     def clear(self) -> None:
-        """Forgets all calls."""
+        """Remove all entries."""
         self._table[Table.ENTRIES :] = 0
         self._table[Table.COUNT] = self._table[Table.LAST] = 0
         self._next = 0
@@ -106,12 +106,12 @@ class GuardedCalls:
 
 
 def counted_by(entry: np.ndarray) -> int:
-    """How many calls an entry has launched."""
+    """The number of calls that an entry has served."""
     return int(entry[EntryWords.COUNTED])
 
 
 def is_possible(results: int) -> bool:
-    """Whether the built-in function can be compiled, for calls of so many results.
+    """Whether the trampoline is supported, for calls with `results` results.
 
     It takes for granted that Python lets one thread run at a time.
     """
@@ -182,7 +182,7 @@ def _entry_of(call: GuardedCall) -> NativeRecord:
 
 
 def _slots(call: GuardedCall) -> dict[int, int]:
-    """The place of each array among a launch's arguments, by its number; -1 where it is unread."""
+    """The slot of each array in the launch's arguments, by argument number; -1 if unread."""
     kinds = {np.ndarray, *call.exchanges}
     arrays = [number for number, each in enumerate(call.arguments) if type(each) in kinds]
     operands = [number for number in arrays if number != call.out]
@@ -194,7 +194,7 @@ def _slots(call: GuardedCall) -> dict[int, int]:
 def _lies(
     slot: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, step: int = 1
 ) -> list[int]:
-    """An array's axes, where its memory begins and ends, its slot, extents and strides.
+    """The words of an array's layout: axes, memory bounds, slot, extents and strides.
 
     Memory is in bytes from the first element on; strides are in so many bytes as is a `step`.
     """
@@ -205,7 +205,7 @@ def _lies(
 
 @cache
 def _functions_of_numpy() -> tuple[int, int]:
-    """The addresses of NumPy's functions that make an array, and a number of one without axes."""
+    """The addresses of PyArray_NewFromDescr and PyArray_Return in NumPy's C API."""
     from numpy._core import _multiarray_umath  # pyright: ignore
 
     get: Any = ctypes.pythonapi.PyCapsule_GetPointer

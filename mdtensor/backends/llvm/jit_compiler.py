@@ -1,4 +1,4 @@
-"""LLVM IR to machine code, and machine code to memory, by llvmlite."""
+"""Compilation of LLVM IR and linking into this process, by llvmlite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_WAIT, _BETWEEN_LOOKS = 30.0, 0.05  # seconds
 
 
 class JitCompiler:
-    """Compiles for the processor that runs this process.
+    """A JIT compiler for the host's processor.
 
     llvmlite has a lock written in Python, which stays locked for ever where Ctrl-C comes as it is
     taken. So the main thread never calls llvmlite: other threads open it, compile, link and free.
@@ -44,7 +44,7 @@ class JitCompiler:
         atexit.register(self._end)
 
     def _open(self) -> None:
-        """Loads llvmlite, and asks it for the processor."""
+        """Load llvmlite, and query the host's processor."""
         binding: Any = import_module("llvmlite.binding")  # which loads 60 MB
         self.llvm = llvm = binding
         llvm.initialize_native_target()
@@ -60,12 +60,12 @@ class JitCompiler:
             keep_over_forks(inner, innermost=True)
 
     def _end(self) -> None:
-        """Waits for a thread in LLVM; from then on, only handlers of the exit compile."""
+        """Wait for a thread in LLVM at process exit; only exit handlers compile after that."""
         self._lock.acquire(timeout=seconds_left(_LONGEST_WAIT))
         self._is_ending = True
 
     def _uninterrupted(self, function: Callable[[], R]) -> R:
-        """Calls a function under the lock, which the main thread has for good from the end on.
+        """Call a function under the lock, off the main thread; at exit, on it.
 
         Daemon threads, which are all that is left by then, end where they want it: handlers of the
         exit may wait for what they hold.
@@ -84,17 +84,17 @@ class JitCompiler:
         return locked() if self._is_ending else uninterrupted(locked)
 
     def _linker_of(self, number: int) -> Any:
-        """The linker of a program, which ends with the last program that it linked."""
+        """The linker for a program; one is shared by up to `_MOST_OF_LINKER` programs."""
         if number % _MOST_OF_LINKER == 0:
             self._linker = self.llvm.create_lljit_compiler(self._objects.machine(2))
         return self._linker
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """A program as an object file, which a device loads in this or another process."""
+        """Compile a program to an object file, for `load` in any process."""
         return Compiled(source, MachineCode(self.object_code(source.text, hasty=source.hasty)))
 
     def object_code(self, text: str, *, hasty: bool = False) -> bytes:
-        """An object file of a module; CompileError with numbered lines where LLVM refuses it.
+        """Compile a module to an object file; CompileError with numbered lines on failure.
 
         Where it is `hasty`, values go by the stack from one basic block to the next: that takes a
         quarter of the time to compile, and up to seven times as long to run.
@@ -102,7 +102,7 @@ class JitCompiler:
         return self._uninterrupted(partial(self._objects.object_code, text, hasty=hasty))
 
     def addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Owner[Any]]:
-        """Where the functions of an object file lie, and what keeps them in memory."""
+        """Link an object file: the addresses of its functions, and the handle of the library."""
         return self._uninterrupted(partial(self._addresses, code, names))
 
     def _addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Owner[Any]]:

@@ -1,4 +1,4 @@
-"""Launches in LLVM IR: the steps of a record on arrays, and the memory between them.
+"""Launches in LLVM IR: a record's steps on arrays, and the memory of temporaries.
 
 A call's memory, which holds temporaries, scratch memory and counters, is a block that the process
 keeps from one call to the next, for whichever launch comes; a call that comes while another one has
@@ -14,7 +14,7 @@ _MOST_KEPT = 1 << 28  # bytes of a block
 
 
 class LaunchWords(IntEnum):
-    """Words of a launch, behind which come its steps.
+    """Word offsets in a launch record; its steps follow.
 
     ROOM is that of a step's arguments, MEMORY a call's in bytes. Where all is INLINE, Python's lock
     is held.
@@ -30,7 +30,7 @@ class LaunchWords(IntEnum):
 
 
 class StepWords(IntEnum):
-    """Words of a step, behind which come its slots, then each kernel's address and its groups."""
+    """Word offsets in a step; its slots follow, then each kernel's address and groups."""
 
     LENGTH = 0
     ARGUMENTS = 1
@@ -44,7 +44,7 @@ class StepWords(IntEnum):
 
 
 def word(record: str, which: IntEnum, kind: str = "i64", name: str = "") -> str:
-    """Loads a word of a record as a value of a name, which is its own if none is given."""
+    """IR that loads a word of a record, into a value called `name` or like the word."""
     name = name or which.name.lower()
     return f"""
   %{name}_at = getelementptr i64, ptr %{record}, i64 {int(which)}

@@ -1,4 +1,4 @@
-"""NumPy arrays on the processor of this process, by kernels that LLVM compiled in it."""
+"""The LLVM backend: NumPy arrays, and kernels compiled for the host's processor."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mdtensor.specs import Target
 
 @cache
 def open_device() -> LLVMDevice:
-    """The backend of the processor."""
+    """The LLVM backend, opened once."""
     return LLVMDevice()
 
 
 class LLVMDevice:
-    """The processor, its compiler and its threads."""
+    """The host's processor as a backend."""
 
     arrays = "numpy"
     faults: tuple[type[Exception], ...] = ()
@@ -44,7 +44,7 @@ class LLVMDevice:
         self.launches = NativeLaunch(*self._runtime())
 
     def _runtime(self) -> tuple[list[int], Any]:
-        """The functions that launch kernels: in haste, which a launch feels by 10 ns."""
+        """The launch functions, compiled with `hasty` code that costs a launch 10 ns."""
         jit, text = self.jit, runtime_ir(self.target.cores)
         key = self._key(text, hasty=True)
         machine = self.binaries.get(key)
@@ -55,11 +55,11 @@ class LLVMDevice:
 
     @property
     def binaries(self) -> Binaries:
-        """Machine code that is kept for other processes."""
+        """The disk cache of machine code."""
         return Binaries(folder_of_kept("binaries"))
 
     def machine_code_key(self, source: KernelSource) -> str:
-        """What decides the machine code of a program."""
+        """The cache key of a program's machine code."""
         return self._key(source.text, hasty=source.hasty)
 
     def _key(self, text: str, *, hasty: bool) -> str:
@@ -68,7 +68,7 @@ class LLVMDevice:
         return "\n".join(("llvm", jit.version, jit.processor, jit.features, how, text))
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
-        """Compiles a program, or takes what an earlier process compiled."""
+        """Compile a program, or load it from the disk cache."""
         key = self.machine_code_key(source)
         if (machine := self.binaries.get(key)) is not None:
             with contextlib.suppress(CompileError):
@@ -78,22 +78,22 @@ class LLVMDevice:
         return self.load(compiled, sizes)
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """A program as an object file, which `load` takes in another process."""
+        """Compile a program to an object file, for `load` in any process."""
         return self.jit.compiled(source)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> LLVMProgram:
-        """The program of an object file that this or another process made."""
+        """Link a program's object file, compiled in this or another process."""
         source = compiled.source
         names = [entry.name for entry in source.entries]
         addresses, library = self.jit.addresses(compiled.machine.code, names)
         return LLVMProgram(self, addresses, library, source, sizes, source.inline)
 
     def is_captured(self) -> bool:
-        """False: nothing is recorded."""
+        """Always False: there are no graphs."""
         return False
 
     def is_lost(self) -> bool:
-        """Never: what goes wrong on a processor ends the process."""
+        """Always False: a fault ends the process."""
         return False
 
     def empty(
@@ -110,7 +110,7 @@ def _dialect() -> str:
 
 
 def _target(jit: JitCompiler, cores: int) -> Target:
-    """What the system tells of the processor, and where it is silent, what is known by its name."""
+    """The host's Target, by the operating system, else by the processor's name."""
     vector_bytes, registers = hardware.vector_unit()
     known = known_processor(jit.processor)
     units = known.units if known else hardware.multiply_adds_per_cycle()

@@ -1,4 +1,4 @@
-"""Launches of kernels that LLVM compiled on NumPy arrays, whose memory they take as it is."""
+"""Launches of LLVM kernels on NumPy arrays, in place."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class LLVMLaunchingDevice(Protocol):
     launches: NativeLaunch
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
-        """A compiled program."""
+        """Compile a program."""
         ...
 
 
 class LLVMProgram:
-    """A compiled program with its sizes."""
+    """A compiled program bound to sizes."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class LLVMProgram:
         self.counter_count = max(evaluated(entry.counters, values) for entry in source.entries)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> LLVMProgram:
-        """The same program for other sizes or another number of threads."""
+        """Rebind the program to other sizes, or to the calling thread (`inline`)."""
         inline = self.inline if inline is None else inline
         return LLVMProgram(self.device, self.addresses, self.library, self.source, sizes, inline)
 
@@ -69,14 +69,14 @@ class LLVMProgram:
         )
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Runs the program on inputs and outputs, and returns when the outputs are written."""
+        """Run the program on inputs and outputs, and wait."""
         if self.source.unaligned is not None and any(_address(a) % ALIGNMENT for a in arrays):
             self.device.compile(self.source.unaligned, self.sizes.tolist())(*arrays)
         else:
             self._launch(*arrays)
 
     def launcher(self) -> Launcher:
-        """A function that does what a call does: the built-in one, where any arrays may come."""
+        """A function equivalent to a call: the built-in one if no alignment is assumed."""
         return self._launch if self.source.unaligned is None else self
 
     def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:

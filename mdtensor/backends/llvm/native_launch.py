@@ -1,4 +1,4 @@
-"""Calls from Python into kernels by a built-in function whose code is LLVM IR."""
+"""Built-in functions in LLVM IR through which Python launches kernels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MESSAGE = "a kernel takes NumPy arrays, one for each of its operands and result
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """Kernels that run one after the other on the same arrays, pairs of an address and groups.
+    """Kernels, as pairs of address and groups, that run in sequence on the same arrays.
 
     `slots` are the numbers of these arrays among a launch's, or -1 - n for what begins at byte n of
     its memory, where scratch memory and counters begin at bytes `scratch` and `counters`. The
@@ -47,7 +47,7 @@ class KernelStep:
     inline: bool = False
 
     def words(self) -> list[int]:
-        """Those that the built-in function reads."""
+        """The step as words of a launch record."""
         words = [0] * StepWords.SLOTS
         words[StepWords.ARGUMENTS], words[StepWords.KERNELS] = len(self.slots), len(self.kernels)
         words[StepWords.SIZES], words[StepWords.INLINE] = self.sizes, int(self.inline)
@@ -58,20 +58,20 @@ class KernelStep:
         return words
 
     def placed(self, places: Sequence[int], base: int) -> KernelStep:
-        """The step on arrays at these places, with its memory from a byte on."""
+        """Relocate the step: map its slots by `places`, and shift its memory to byte `base`."""
         slots = tuple([places[slot] if slot >= 0 else slot - base for slot in self.slots])
         scratch, counters = self.scratch + base, self.counters + base
         return replace(self, slots=slots, scratch=scratch, counters=counters)
 
 
 class NativeRecord(np.ndarray):
-    """Words that a built-in function reads; what they lie in is kept in `keeps`."""
+    """Words read by a built-in function; objects behind addresses are alive in `keeps`."""
 
     keeps: tuple[Any, ...]
 
 
 class LaunchRecord(NativeRecord):
-    """The words of a launch of `steps`, whose memory takes so many `nbytes` in each call."""
+    """The words of a launch of `steps`, which needs `nbytes_of_memory` per call."""
 
     steps: tuple[KernelStep, ...]
     nbytes_of_memory: int
@@ -87,7 +87,7 @@ class _MethodDef(ctypes.Structure):
 
 
 class NativeLaunch:
-    """The compiled runtime: launches of records, on a pool of threads.
+    """The compiled launch runtime, with its thread pool.
 
     It stays until the process ends, since its threads are at any place of its code.
     """
@@ -114,7 +114,7 @@ class NativeLaunch:
         thread_count.when_limited(self._limit)
 
     def join_team(self, function: int) -> None:
-        """Runs kernels on the threads of an OpenMP runtime, whose GOMP_parallel lies there.
+        """Run kernels on an OpenMP runtime's threads, by the address of its GOMP_parallel.
 
         For 0, on own ones. Not in the child of a fork, where a runtime that its parent used waits
         for ever.
@@ -123,7 +123,7 @@ class NativeLaunch:
             self._join(function)
 
     def _forget_threads(self) -> None:
-        """The child of a fork has none of its parent's threads."""
+        """Reset the pool in a forked child, which has none of its parent's threads."""
         self._is_forked = True
         self._join(None)
         self._forget()
@@ -142,7 +142,7 @@ class NativeLaunch:
         counters: int = 0,
         inline: bool,
     ) -> Callable[..., None]:
-        """A function of arrays that runs kernels, pairs of an address and a number of groups.
+        """A function of arrays that runs kernels, given as pairs of address and groups.
 
         `sizes` is the address of theirs. They have so many bytes of `scratch` memory and of
         `counters`, which are 0 at first. `keeps` is what must stay as long as the function. It
@@ -159,7 +159,7 @@ class NativeLaunch:
         arrays: int,
         temporaries: Sequence[int],
     ) -> Callable[..., None]:
-        """A function of so many arrays that runs launchers, each on those at its slots.
+        """A function of `arrays` arrays that runs launchers, each on the arrays at its slots.
 
         Slots behind the arrays are temporaries of so many bytes, which are there for a call.
         """
@@ -189,12 +189,12 @@ class NativeLaunch:
         return self._new(ctypes.addressof(self._method), record, None)
 
     def guarded(self, table: NativeRecord) -> Callable[..., Any]:
-        """A function of arguments that launches what a table has for them (`GuardedCalls`)."""
+        """The guard trampoline of a table (see `GuardedCalls`)."""
         return self._new(ctypes.addressof(self._guarded), table, None)
 
 
 def runs_at_once(launcher: object) -> bool:
-    """Whether a launcher is a built-in function, of which several can be a sequence."""
+    """Whether a launcher is a built-in function, as `sequence` needs."""
     return type(getattr(launcher, "__self__", None)) is LaunchRecord
 
 
@@ -203,7 +203,7 @@ def in_sequence(
     arrays: int,
     temporaries: Sequence[int],
 ) -> Callable[..., None]:
-    """`NativeLaunch.sequence` of the runtime of these launchers."""
+    """`NativeLaunch.sequence`, on the runtime of the given launchers."""
     runtime: NativeLaunch = _record_of(launchers[0][0]).keeps[-1]
     return runtime.sequence(launchers, arrays, temporaries)
 
@@ -217,7 +217,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def has_lock() -> bool:
-    """Whether Python lets one thread run at a time, for as long as that does not let others."""
+    """Whether the GIL is enabled."""
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -228,7 +228,7 @@ NAMES = (
 
 
 def runtime_ir(threads: int) -> str:
-    """The module of the runtime for that many threads, the caller's included."""
+    """The launch runtime's module for `threads` threads, including the caller."""
     text = _MESSAGE.encode()
     spelled = "".join(f"\\{byte:02X}" for byte in text)
     return f"""{thread_pool_ir(threads)}
@@ -237,7 +237,7 @@ def runtime_ir(threads: int) -> str:
 
 
 def _with_offsets(text: str) -> str:
-    """The text with the places of what is read in objects of CPython and NumPy."""
+    """Substitute field offsets of CPython's and NumPy's objects in IR."""
     places = {"TYPE": _TYPE, "DATA": _DATA, "ITEMS": tuple.__basicsize__}
     fields = ("AXES", "SHAPE", "STRIDES", "", "DTYPE", "FLAGS")
     places |= {name: _DATA + _WORD * (n + 1) for n, name in enumerate(fields)}

@@ -1,4 +1,4 @@
-"""Modules of LLVM IR to object files, for this processor or another one."""
+"""Compilation of LLVM IR to object files, for the host or other processors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_OF_CONTEXT = 256
 
 
 def recipe(text: str, *, hasty: bool) -> Recipe:
-    """How a module is compiled.
+    """The optimisation level and passes for a module.
 
     >>> recipe("define void @kernel() { ret void }", hasty=False)
     (2, ('sroa', 'simplify_cfg', 'instruction_combine'))
@@ -47,16 +47,16 @@ class ObjectCompiler:
         self._numbers = count()
 
     def machine(self, level: int) -> Any:
-        """LLVM's generator of code for the processor, at a level from 0 to 3."""
+        """LLVM's target machine at an optimisation level from 0 to 3."""
         target = self.llvm.Target.from_triple(self.triple)
         return target.create_target_machine(
             cpu=self.processor, features=self.features, opt=level, reloc="pic"
         )
 
     def _pipeline(self, by: Recipe) -> tuple[Any, Callable[[Any], None]]:
-        """What makes machine code of a module, and the passes that it runs through before.
+        """The target machine and the pass pipeline of a recipe; memoised.
 
-        They are those that kernels need: schedules have unrolled their loops and made their
+        Its passes are those that kernels need: schedules have unrolled their loops and made their
         vectors. A pipeline as compilers of C have it takes much longer, and makes nothing faster;
         nor did the rotation of loops, or the numbering of values.
         """
@@ -72,13 +72,13 @@ class ObjectCompiler:
         return self._pipelines[by]
 
     def object_code(self, text: str, *, hasty: bool = False) -> bytes:
-        """An object file of a module; CompileError with numbered lines where LLVM refuses it."""
+        """Compile a module to an object file; CompileError with numbered lines on failure."""
         machine, module = self._optimised(text, hasty=hasty)
         with module:  # which thus ends before its context
             return bytes(machine.emit_object(module))
 
     def assembly(self, text: str, *, hasty: bool = False) -> str:
-        """The instructions of a module as text; CompileError where LLVM refuses it."""
+        """Compile a module to assembly text; CompileError on failure."""
         machine, module = self._optimised(text, hasty=hasty)
         with module:
             return str(machine.emit_assembly(module))

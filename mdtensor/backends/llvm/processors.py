@@ -1,4 +1,4 @@
-"""Facts about named processors: what LLVM may use on them, and what the cost model asks.
+"""Facts about named processors, for LLVM's target and the cost model.
 
 Operating systems of Arm's and Apple's processors tell neither clock nor, in part, caches; here they
 are, and those of processors for which kernels are compiled and tested on others. Vectors are those
@@ -18,7 +18,7 @@ _KB, _MB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A processor by its name in LLVM, which tells it the instructions.
+    """A processor by its LLVM name, which implies the instruction set.
 
     `units` is the number of vectors of which a core begins products and sums in a cycle. Caches are
     those that one core sees, in bytes; `hertz` is the clock that all cores keep, `bandwidth` the
@@ -42,11 +42,11 @@ class Processor:
 
     @property
     def triple(self) -> str:
-        """What LLVM calls the architecture, on Linux."""
+        """LLVM's target triple, for Linux."""
         return f"{self.machine}-linux-gnu"
 
     def target(self, driver: str) -> Target:
-        """The processor as the lowering and the cost model see it."""
+        """The processor as a Target for lowering and the cost model."""
         return Target(
             kind="cpu",
             name=self.name,
@@ -187,7 +187,7 @@ PROCESSORS: Mapping[str, Processor] = {processor.name: processor for processor i
 
 
 def known_processor(name: str) -> Processor | None:
-    """The facts about a processor by its name in LLVM; later ones of Apple's have those of the M1.
+    """A processor's facts by its LLVM name; later Apple ones have those of the M1.
 
     >>> known_processor("apple-m3").name, known_processor("generic")
     ('apple-m1', None)

@@ -1,4 +1,4 @@
-"""A thread pool in LLVM IR: threads of pthreads, which take parts of a kernel's groups.
+"""A thread pool in LLVM IR: pthreads that claim parts of a kernel's groups.
 
 A launch is published by one word: its number in the upper half, the parts that nobody took in the
 lower one. Whoever lowers it has a part: workers, and the caller until none is left, so no launch
@@ -30,7 +30,7 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
 def thread_pool_ir(threads: int, machine: str = "") -> str:
-    """The functions of a pool for that many threads, the caller's included.
+    """The IR of a pool for `threads` threads, including the caller.
 
     `machine` is a processor's architecture, this one's if it is not given; the operating system is
     this one's.

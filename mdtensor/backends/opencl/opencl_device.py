@@ -1,4 +1,4 @@
-"""NumPy arrays on an OpenCL device, without copies.
+"""The OpenCL backend: NumPy arrays, used in place.
 
 Where the device is a processor that sees all of the process's memory (fine-grained system SVM),
 kernels take the arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
@@ -55,12 +55,12 @@ def devices() -> list[tuple[str, Any]]:
 
 
 def open_device(device: Any) -> OpenCLDevice:
-    """The backend of one device that `devices` found; NoDeviceError where it cannot be opened."""
+    """Open a device found by `devices`; NoDeviceError on failure."""
     return OpenCLDevice(load_pyopencl(), device)
 
 
 class OpenCLDevice:
-    """One OpenCL device, its context, and its queue."""
+    """An OpenCL device as a backend, with its context and queue."""
 
     arrays = "numpy"
     faults: tuple[type[Exception], ...] = ()
@@ -96,24 +96,24 @@ class OpenCLDevice:
 
     @property
     def compiler(self) -> Mapping[str, str] | None:
-        """What other processes of this machine need to compile for a processor."""
+        """The description of a compiler for other processes; None unless it is a CPU."""
         if not self.device.type & self.cl.device_type.CPU:
             return None
         return {"kind": "opencl", "device": _label(self.device)}
 
     @property
     def binaries(self) -> Binaries:
-        """Machine code that is kept for other processes."""
+        """The disk cache of machine code."""
         return Binaries(folder_of_kept("binaries"))
 
     def machine_code_key(self, source: KernelSource) -> str:
-        """What decides the machine code of a program."""
+        """The cache key of a program's machine code."""
         target = self.target
         facts = target.name, target.driver, f"{target.dialect} {target.vector_bytes}"
         return "\n".join((*facts, *self._options(source.text, source.fragile), source.text))
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
-        """Compiles a program, or takes what an earlier process compiled.
+        """Compile a program, or load it from the disk cache.
 
         CompileError carries the compiler's words and numbered source. What was compiled here is
         loaded from its machine code, too: beside a text, Intel's runtime keeps what its compiler
@@ -128,18 +128,18 @@ class OpenCLDevice:
         return self.load(compiled, sizes)
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """A program as machine code, which `load` takes in another process, 30 times as fast."""
+        """Compile a program to machine code, for `load`, which is 30 times as fast."""
         built = self.build(source.text, fragile=source.fragile)
         return Compiled(source, self._machine_code(built))
 
     def _end(self) -> None:
-        """Waits for a compilation that is under way; no other thread begins one from now on."""
+        """At process exit, wait for a running compilation, and forbid others to other threads."""
         self._ended_by = threading.get_ident()
         if self._building.acquire(timeout=seconds_left()):
             self._building.release()
 
     def _compiling(self, function: Callable[[], R]) -> R:
-        """Calls a function under the compiler's lock, after a release of programs nobody uses.
+        """Call a function under the compiler's lock, after releasing unused programs.
 
         Programs of Intel's runtime share tables of its compiler: one that is released beside a
         compilation may break them, and the compiler then searches a table without end.
@@ -158,7 +158,7 @@ class OpenCLDevice:
         return MachineCode(code)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
-        """The program of machine code that this or another process made."""
+        """Load a program's machine code, compiled in this or another process."""
         try:
             owner = self._compiling(partial(self._loaded, compiled.machine.code))
         except self.cl.Error as error:
@@ -171,7 +171,7 @@ class OpenCLDevice:
         return owner
 
     def is_captured(self) -> bool:
-        """False: OpenCL records nothing."""
+        """Always False: OpenCL has no graphs."""
         return False
 
     def _program(
@@ -183,14 +183,14 @@ class OpenCLDevice:
         return program
 
     def is_lost(self) -> bool:
-        """Never: what goes wrong on a processor ends the process."""
+        """Always False: a fault on a processor ends the process."""
         return False
 
     def _owner(self, *arguments: Any) -> Owner[Any]:
         return self._programs.owner(self._new_program(*arguments))
 
     def build(self, text: str, *, fragile: bool = False, options: Sequence[str] = ()) -> Owner[Any]:
-        """A program of PyOpenCL's, built from a text anew, with further options of the compiler."""
+        """Compile a text to a PyOpenCL program without the cache, with extra compiler options."""
         owner = self._owner(self.context, text)
         said = " ".join([*self._options(text, fragile), *options])
         try:
@@ -217,7 +217,7 @@ class OpenCLDevice:
         return aligned_empty(shape, dtype, strides)
 
     def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
-        """Scratch memory of this thread, and the object by which a kernel takes it.
+        """Scratch memory of this thread, and its kernel argument.
 
         The queue runs one program of a thread at a time, so its programs share memory: one block
         for each power of two.
@@ -232,14 +232,14 @@ class OpenCLDevice:
         return blocks[size]
 
     def argument(self, array: np.ndarray) -> Any:
-        """The argument of a generated kernel for an array that starts at its first element."""
+        """The kernel argument for an array without an offset."""
         if self.takes_addresses:
             return np.uint64(self.cl.SVM(array).svm_ptr)
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
 
     def set_arguments(self, kernel: Any, first: int, arguments: Iterable[Any]) -> None:
-        """Sets what `argument` gave as arguments of a kernel, from the first position on."""
+        """Set the arguments of a kernel from position `first` on."""
         if not self.takes_addresses:
             for position, argument in enumerate(arguments, first):
                 kernel.set_arg(position, argument)
@@ -251,7 +251,7 @@ class OpenCLDevice:
 
 
 def _takes_addresses(cl: Any, device: Any) -> bool:
-    """Whether kernels may be given addresses of the process's memory, as numbers."""
+    """Whether kernels may take host addresses as integers (fine-grained system SVM)."""
     if not device.type & cl.device_type.CPU or struct.calcsize(ADDRESS.decode()) != 8:
         return False
     capabilities = getattr(device, "svm_capabilities", 0)
@@ -259,7 +259,7 @@ def _takes_addresses(cl: Any, device: Any) -> bool:
 
 
 def _mistakes_barriers(cl: Any, device: Any) -> bool:
-    """Whether the device's compiler, when it optimises, gets what work-items share wrong.
+    """Whether the optimising compiler breaks barriers and local memory.
 
     Intel's for processors does (ADR 4). Schedules for processors have groups of one work-item,
     and neither barriers nor local memory; what has them was written for GPUs, and is run on a
@@ -269,5 +269,5 @@ def _mistakes_barriers(cl: Any, device: Any) -> bool:
 
 
 def _label(device: Any) -> str:
-    """By what users name a device."""
+    """A device's name for users: platform and device."""
     return f"{device.platform.name.strip()}: {device.name.strip()}"

@@ -1,4 +1,4 @@
-"""Launches of compiled kernels on NumPy arrays, whose memory they take as it is."""
+"""Launches of OpenCL kernels on NumPy arrays, in place."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class OpenCLLaunchingDevice(Protocol):
     takes_addresses: bool
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Any:
-        """A compiled program."""
+        """Compile a program."""
         ...
 
     def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
-        """Scratch memory of this thread, and the object by which a kernel takes it."""
+        """Scratch memory of this thread, and its kernel argument."""
         ...
 
     def argument(self, array: np.ndarray) -> Any:
-        """The argument of a generated kernel for an array that starts at its first element."""
+        """The kernel argument for an array without an offset."""
         ...
 
     def set_arguments(self, kernel: Any, first: int, arguments: Iterable[Any]) -> None:
-        """Sets what `argument` gave as arguments of a kernel, from the first position on."""
+        """Set the arguments of a kernel from position `first` on."""
         ...
 
 
 class OpenCLProgram:
-    """A compiled program with its sizes; each thread has kernels and scratch memory of its own."""
+    """A compiled program bound to sizes; kernel objects and scratch are per thread."""
 
     def __init__(
         self,
@@ -74,16 +74,16 @@ class OpenCLProgram:
 
     @cached_property
     def _for_unaligned(self) -> OpenCLProgram:
-        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        """The variant for unaligned arrays, compiled on first use."""
         assert self.source.unaligned is not None
         return self.device.compile(self.source.unaligned, self.sizes.tolist())
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> OpenCLProgram:
-        """The same program for other sizes, without compiling again."""
+        """Rebind the program to other sizes, without compiling again."""
         return OpenCLProgram(self.device, self.owner, self.source, sizes)
 
     def made(self) -> list[Any]:
-        """New kernel objects, which hold the arguments of a launch."""
+        """New kernel objects, which hold a launch's arguments."""
         names = [entry.name for entry in self.source.entries]
         made = bare_kernels(self.device.cl, self.owner.held, names)
         for kernel in made:
@@ -91,7 +91,7 @@ class OpenCLProgram:
         return made
 
     def _launches(self) -> list[Launch]:
-        """Kernels of this thread with scratch memory, counters and sizes as their arguments."""
+        """Kernels of the calling thread, with scratch memory, counters and sizes bound."""
         if (known := getattr(self._local, "launches", None)) is not None:
             return known
         kernels = self.made()
@@ -108,7 +108,7 @@ class OpenCLProgram:
         return self._local.launches
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Runs the program on inputs and outputs, and returns when the outputs are written."""
+        """Run the program on inputs and outputs, and wait."""
         if self.source.unaligned is not None and not all(map(_is_aligned, arrays)):
             self._for_unaligned(*arrays)
             return
@@ -166,7 +166,7 @@ def _is_aligned(array: np.ndarray) -> bool:
 
 
 def memory_span(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """The bytes from the array's first to its last element, and where element 0 lies in them."""
+    """The bytes that an array spans in memory, and the offset of element 0 in them."""
     low, high = np.lib.array_utils.byte_bounds(array)
     memory = (ctypes.c_ubyte * max(1, high - low)).from_address(low)
     return np.ctypeslib.as_array(memory), _address(array) - low

@@ -1,4 +1,4 @@
-"""An OpenCL device for kernels of the user's: commands that begin after the events they name."""
+"""An OpenCL device for user kernels; commands wait for given events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NS = 1e-9
 
 
 class OpenCLQueue:
-    """One queue of one device, whose commands run in any order that their events allow.
+    """A command queue of one device, out of order where the device supports that.
 
     Not for several threads at once. Sizes of launches are work-items, in all and in a group.
     """
@@ -39,7 +39,7 @@ class OpenCLQueue:
         self._begin_s = self._clock_offset()
 
     def _clock_offset(self) -> float:
-        """What to add to seconds of the device, so that they are those of `perf_counter`."""
+        """Seconds to add to device times for `perf_counter`'s clock."""
         found: list[float] = []
         for _ in range(3):
             marker = self._cl.enqueue_marker(self._queue)
@@ -48,7 +48,7 @@ class OpenCLQueue:
         return min(found)
 
     def compiled(self, text: str, name: str, options: Sequence[str]) -> Any:
-        """A kernel of a text; CompileError has the compiler's words and numbered source."""
+        """Compile a kernel; CompileError has the log and numbered source."""
         owner = self._device.build(text, options=options)
         try:
             (kernel,) = bare_kernels(self._cl, owner.held, [name])
@@ -58,14 +58,14 @@ class OpenCLQueue:
         return kernel
 
     def empty(self, nbytes: int) -> Any:
-        """Memory of the device."""
+        """Allocate device memory."""
         try:
             return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, max(1, nbytes))
         except self._cl.Error as error:
             raise self._refused(f"memory of {nbytes} bytes", error) from error
 
     def part(self, memory: Any, begin: int, nbytes: int) -> Any:
-        """What a kernel takes for a part of memory, in bytes.
+        """The kernel argument for a part of memory: a sub-buffer.
 
         Raises ShapeError where the device cannot begin a part there.
         """
@@ -80,17 +80,17 @@ class OpenCLQueue:
         return memory.get_sub_region(begin, nbytes)
 
     def put(self, memory: Any, begin: int, source: Any, after: Sequence[Any]) -> Any:
-        """Copies bytes of the host to memory; the event keeps them."""
+        """Enqueue a copy from host to device; the event keeps the host's memory alive."""
         return self._copied(memory, source, after, dst_offset=begin, is_blocking=False)
 
     def get(self, target: Any, memory: Any, begin: int, after: Sequence[Any]) -> Any:
-        """Copies memory to bytes of the host, which the event keeps."""
+        """Enqueue a copy from device to host; the event keeps the host's memory alive."""
         return self._copied(target, memory, after, src_offset=begin, is_blocking=False)
 
     def copy(
         self, target: Any, to: int, source: Any, begin: int, nbytes: int, after: Sequence[Any]
     ) -> Any:
-        """Copies bytes between two memories of the device."""
+        """Enqueue a copy within the device."""
         place = {"byte_count": nbytes, "src_offset": begin, "dst_offset": to}
         return self._copied(target, source, after, **place)
 
@@ -108,7 +108,7 @@ class OpenCLQueue:
         arguments: Sequence[Any],
         after: Sequence[Any],
     ) -> Any:
-        """Enqueues a kernel on parts of memory and NumPy's scalars; LaunchError where refused."""
+        """Enqueue a kernel on buffers and NumPy scalars; LaunchError if it is refused."""
         if len(arguments) != kernel.num_args:
             raise LaunchError(
                 f"the kernel takes {kernel.num_args} arguments, and got {len(arguments)}"
@@ -141,24 +141,24 @@ class OpenCLQueue:
         )
 
     def wait(self, event: Any) -> None:
-        """Waits for a command; LaunchError where it failed."""
+        """Wait for a command; LaunchError if it failed."""
         try:
             returning(event.wait)()
         except self._cl.Error as error:
             raise LaunchError(f"a command of {self.name} failed: {error}") from error
 
     def finish(self) -> None:
-        """Waits for all commands; LaunchError where the device cannot go on."""
+        """Wait for all commands; LaunchError if the device is unusable."""
         try:
             returning(self._queue.finish)()
         except self._cl.Error as error:
             raise LaunchError(f"{self.name} failed: {error}") from error
 
     def is_done(self, event: Any) -> bool:
-        """Whether a command is done, or has failed."""
+        """Whether a command has completed or failed."""
         return event.command_execution_status <= self._cl.command_execution_status.COMPLETE
 
     def times(self, event: Any) -> tuple[float, float]:
-        """When a command that is done began and ended, on the clock of `perf_counter`."""
+        """Begin and end of a completed command, in seconds on `perf_counter`'s clock."""
         told = event.profile
         return self._begin_s + told.start * _NS, self._begin_s + told.end * _NS

@@ -1,4 +1,4 @@
-"""Finds OpenCL implementations, those inside the Python environment too, before PyOpenCL loads.
+"""Discovery of OpenCL implementations, also in the Python environment, before PyOpenCL loads.
 
 The Intel runtime's wheel puts its library into the environment but no .icd file where a loader
 looks. PyOpenCL's loader reads one variable, OCL_ICD_VENDORS, which names one directory; so that all
@@ -33,7 +33,7 @@ INSTALL_HINT = "pip install 'mdtensor[opencl]' brings PyOpenCL and, on x86-64, a
 
 
 def hint_where_none_is_found() -> str:
-    """What to do where OpenCL's loader finds no implementation."""
+    """The hint for a machine on which OpenCL's loader finds no implementation."""
     chosen = os.environ.get("OCL_ICD_VENDORS")
     if not chosen or (Path(chosen) / _OWN_ICD).exists():
         return INSTALL_HINT
@@ -44,7 +44,7 @@ def hint_where_none_is_found() -> str:
 
 
 def hint_where_one_does_not_open(name: str) -> str:
-    """What to do where a device of that name is found and cannot be opened."""
+    """The hint for a device that is found but cannot be opened."""
     library = intel_library() if name.startswith("Intel") else None
     if library is not None and _has_blanks(path_without_blanks(library)):
         return (
@@ -59,7 +59,7 @@ def hint_where_one_does_not_open(name: str) -> str:
 
 
 def intel_library() -> Path | None:
-    """The Intel OpenCL runtime's library inside this environment, if it is installed."""
+    """Path of Intel's OpenCL library in this environment; None if it is not installed."""
     try:
         files = importlib.metadata.files("intel-opencl-rt") or []
     except importlib.metadata.PackageNotFoundError:
@@ -94,7 +94,7 @@ def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
 
 
 def path_without_blanks(library: Path) -> Path:
-    """A path of the library without blanks, since it reads its folder in a table up to the first.
+    """A path of the library without blanks, where Intel's runtime stops reading.
 
     Below a path with one, it is loaded from hard links to all files of its folder, in the cache;
     where there can be none, it stays where it is, and has a device that cannot be opened.
@@ -130,7 +130,7 @@ def _digest(entries: object) -> str:
 
 
 def _publish(directory: Path, is_whole: Callable[[], bool], fill: Callable[[Path], object]) -> None:
-    """Makes a private directory that is filled before it has its name, unless it is there, whole.
+    """Create a private directory atomically, unless it already exists and is complete.
 
     Raises OSError where it cannot be made, NotPrivateError where another user can change it.
     """
@@ -157,7 +157,7 @@ def _write(entries: Mapping[str, bytes], directory: Path) -> None:
 
 
 def _holds(directory: Path, entries: Mapping[str, bytes]) -> bool:
-    """Whether a directory that only this user can change has these files and no others."""
+    """Whether a private directory has exactly these files."""
     try:
         check_private(directory)
         return {path.name for path in directory.iterdir()} == set(entries) and all(
@@ -169,13 +169,13 @@ def _holds(directory: Path, entries: Mapping[str, bytes]) -> bool:
 
 
 def _remove(directory: Path, maker: int) -> None:
-    """Removes a directory, in the process that made it: not where a fork of that one ends."""
+    """Delete a directory, unless in a fork of the process that made it."""
     if os.getpid() == maker:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _has_user_cache() -> bool:
-    """Whether PyOpenCL can keep its launchers; without a place for them its imports would fail."""
+    """Whether PyOpenCL has a writable cache folder, without which its import would fail."""
     try:
         place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         place.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ def load_pyopencl() -> ModuleType:
 
 
 class _Bare(threading.local):
-    """Whether this thread makes kernel objects without functions in Python that launch them."""
+    """A thread-local flag: kernel objects are made without Python launch functions."""
 
     asked = False
 
@@ -220,7 +220,7 @@ _bare = _Bare()
 
 
 def bare_kernels(pyopencl: Any, program: Any, names: Iterable[str]) -> list[Any]:
-    """New kernel objects of a program, which take arguments by `_set_arg_buf_pack_multi` alone.
+    """New kernel objects, whose arguments are set by `_set_arg_buf_pack_multi` alone.
 
     PyOpenCL has a function in Python for each that sets arguments and launches. It lies pickled in
     a database, which takes most of the time, and a lock that forks leave behind.
@@ -233,7 +233,7 @@ def bare_kernels(pyopencl: Any, program: Any, names: Iterable[str]) -> list[Any]
 
 
 def _hook_invoker() -> None:
-    """Hooks PyOpenCL's generator of launch functions, which makes none for `bare_kernels`."""
+    """Patch PyOpenCL's generator of launch functions to skip `bare_kernels`."""
     invoker: Any = importlib.import_module("pyopencl.invoker")
     whole = invoker.generate_enqueue_and_set_args
     if whole.__module__ == __name__:

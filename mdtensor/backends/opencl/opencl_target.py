@@ -1,4 +1,4 @@
-"""The facts about an OpenCL device that schedules are chosen by."""
+"""The Target of an OpenCL device, for schedules and the cost model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WARP, _LANES, _BANDWIDTH = 32, 128, 400e9
 
 
 def target_of(cl: Any, device: Any) -> Target:
-    """What the device tells of itself, and the processor where it is one."""
+    """The Target of a device, with the host processor's facts for a CPU."""
     is_cpu = bool(device.type & cl.device_type.CPU)
     return _processor(device) if is_cpu else _gpu(device)
 

@@ -1,4 +1,4 @@
-"""Blocking waits for OpenCL (`clFinish`) that daemon threads may be in when the process ends.
+"""Blocking waits for OpenCL (`clFinish`) that are safe at process exit and in forks.
 
 A wait releases Python's lock (GIL). A daemon thread that takes it again while the interpreter
 finalises is unwound by Python (`pthread_exit`), through C++ frames that abort the process. So the
@@ -36,7 +36,7 @@ _queues: list[tuple[Any, Any, int]] = []  # PyOpenCL, a queue of it, and the pro
 
 
 def returning(wait: Callable[[], None]) -> Callable[[], None]:
-    """The same wait, which blocks every thread but the main one once the process ends."""
+    """Wrap a blocking wait so that it parks every thread but the main one at process exit."""
     ended = _ended
 
     def waits() -> None:
@@ -49,7 +49,7 @@ def returning(wait: Callable[[], None]) -> Callable[[], None]:
 
 
 def enqueuing(command: Callable[[], _Result]) -> Callable[[], _Result]:
-    """The same command, which ends every thread but the main one once the process ends.
+    """Wrap a command so that it ends every thread but the main one at process exit.
 
     PyOpenCL's copies release Python's lock as waits do, and callers hold locks of their own, which
     a thread that stays would keep.
@@ -66,12 +66,12 @@ def enqueuing(command: Callable[[], _Result]) -> Callable[[], _Result]:
 
 
 def drained_at_end(cl: Any, queue: Any) -> None:
-    """The end of this process waits until the commands of a queue are done, a few seconds."""
+    """Register a queue that process exit drains, for a few seconds at most."""
     _queues.append((cl, queue, os.getpid()))
 
 
 def _markers(*, inherited: bool = False) -> list[Callable[[], bool]]:
-    """For each queue of this process, whether all that it was given until now is done."""
+    """Predicates, one per queue, for the completion of all commands enqueued so far."""
     found: list[Callable[[], bool]] = []
     for cl, queue, process in _queues:
         with suppress(Exception):  # of a device that is lost
@@ -89,19 +89,19 @@ def _are_done(markers: list[Callable[[], bool]]) -> bool:
 
 
 def _is_waiting() -> bool:
-    """Whether another thread waits or enqueues: what it runs of Python ends with a call of C++."""
+    """Whether another thread is in a wrapped wait or command."""
     return any(map(_has_codes, _other_frames().values()))
 
 
 def _other_frames() -> dict[int, FrameType]:
-    """What each other thread runs of Python."""
+    """The current Python frames of all other threads."""
     frames: dict[int, FrameType] = vars(sys)["_current_frames"]()
     del frames[threading.get_ident()]
     return frames
 
 
 def _has_codes(frame: FrameType | None) -> bool:
-    """Whether a thread is in a function that is watched, and does not stay there for ever."""
+    """Whether a thread's stack has a wrapped function, and is not parked."""
     while frame is not None and frame.f_code not in _codes:
         if frame.f_code is stay_unless_main.__code__:
             return False
@@ -110,7 +110,7 @@ def _has_codes(frame: FrameType | None) -> bool:
 
 
 def _end() -> None:
-    """Lets no other thread begin to wait, and those that do return, as commands do."""
+    """The exit handler: forbid new waits, then let running waits and commands finish."""
     _ended.append(None)
     latest = time.monotonic() + seconds_left(FOR_KERNELS_S, spare=0.0)
     while _is_waiting() and time.monotonic() < latest:
@@ -121,14 +121,14 @@ def _end() -> None:
 
 
 class _Commands:
-    """All commands under way, as a lock: a fork has it once they are done, or a few seconds on.
+    """All commands under way, as a lock that a fork acquires when they are done or time is up.
 
     It is waited for with Python's lock (GIL), by functions of C that keep it, so that no other
     thread begins a command before the fork.
     """
 
     def acquire(self) -> None:
-        """Waits for the commands, and a moment for the runtime's threads to leave them."""
+        """Wait for the commands, and briefly for the runtime's threads to become idle."""
         threads, begun = _stat_files(), time.monotonic()
         at_rest, latest = begun + _UNTIL_AT_REST_S, begun + FOR_KERNELS_S
         is_quiet = False
@@ -147,11 +147,11 @@ class _Commands:
             is_quiet &= frames == _other_frames()
 
     def release(self) -> None:
-        """Nothing: threads go on by themselves."""
+        """No-op: nothing was stopped."""
 
 
 def _stat_files() -> list[bytes]:
-    """Where Linux tells the states of all other threads; nothing on other systems."""
+    """Paths of Linux's stat files for all other threads; empty on other systems."""
     with suppress(OSError):
         own = str(threading.get_native_id())
         tasks = [task for task in os.listdir("/proc/self/task") if task != own]
@@ -160,7 +160,7 @@ def _stat_files() -> list[bytes]:
 
 
 def _is_running(stat_file: bytes) -> bool:
-    """Whether a thread has a processor or waits for one."""
+    """Whether a thread is runnable (state R)."""
     content = ctypes.create_string_buffer(256)
     if (file := _c.open(stat_file, os.O_RDONLY | os.O_CLOEXEC)) < 0:  # it has ended
         return False
@@ -170,7 +170,7 @@ def _is_running(stat_file: bytes) -> bool:
 
 
 def _leave_by_exit() -> None:
-    """Lets the child of a fork end without handlers of libraries, which wait for lost threads.
+    """Make a forked child exit without libraries' exit handlers, which wait for lost threads.
 
     Python has ended by then, as have its handlers: files of C are written, and the process ends
     by its exit code. The latest that is registered is called first.

@@ -1,1 +1,1 @@
-"""From convolutions to `md_hom`s."""
+"""Front end for convolutions."""

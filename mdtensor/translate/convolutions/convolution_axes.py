@@ -1,4 +1,4 @@
-"""One spatial axis of a convolution: which taps of the filter meet which element of the image.
+"""One spatial axis of a convolution, cut into affine runs of positions and filter taps.
 
 An axis is cut into runs. Within a run, result, image and filter are indexed by affine functions,
 so that the product of one run per axis is one `md_hom`; nothing is padded for it.
@@ -20,7 +20,7 @@ _MOST_PHASES = 1024  # of a transposed convolution, which are md_homs of their o
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Positions of the result at equal distances, whose taps are at equal distances too.
+    """Result positions with a common stride whose taps have a common stride.
 
     Position u is element `result[0]·u + result[1]` of the result, tap v is element
     `filter[0]·v + filter[1]` of the filter, and they meet element `image[0]·u + image[1]·v +
@@ -34,14 +34,14 @@ class Phase:
     image: tuple[int, int, int]
 
     def reach(self) -> tuple[int, int]:
-        """The first and last element of the image that any tap of any position meets."""
+        """The first and last image element that any tap reads; may be out of bounds."""
         step, tap, offset = self.image
         span = tap * (self.taps - 1)
         last = offset + step * (self.positions - 1)
         return offset + min(0, span), last + max(0, span)
 
     def inside(self, image: int) -> tuple[int, int]:
-        """The positions, from the first to before the second, with all taps inside the image."""
+        """The half-open range of positions whose taps are all within the image."""
         step, tap, offset = self.image
         span = tap * (self.taps - 1)
         first = -((offset + min(0, span)) // step)
@@ -50,7 +50,7 @@ class Phase:
         return first, min(max(end, first), self.positions)
 
     def outside(self, image: int) -> tuple[int, int]:
-        """Before the first position no tap meets the image, nor from the second one on."""
+        """The first position with a tap in the image, and the first after the last such."""
         step, tap, offset = self.image
         span = tap * (self.taps - 1)
         before = -((offset + max(0, span)) // step)
@@ -58,7 +58,7 @@ class Phase:
         return min(before, self.positions), behind
 
     def taps_at(self, position: int, image: int) -> tuple[int, int]:
-        """The taps that meet the image at one position: the first, and their number."""
+        """The first tap within the image at a position, and the number of these."""
         step, tap, offset = self.image
         base = step * position + offset
         low, high = (-base, image - 1 - base) if tap > 0 else (base - image + 1, base)
@@ -94,13 +94,13 @@ class AxisPart:
 
     @property
     def offsets(self) -> tuple[int, int, int]:
-        """Where the run begins in result, image and filter."""
+        """The run's offsets in result, image and filter."""
         return self.result[-1], self.image[-1], self.filter[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class SpatialAxis:
-    """Extents of the image and of the result along an axis, and the phases between them."""
+    """A spatial axis: extents of image and result, and its phases."""
 
     image: int
     result: int
@@ -108,14 +108,14 @@ class SpatialAxis:
 
     @property
     def margins(self) -> tuple[int, int]:
-        """Elements that the taps meet before the first and after the last of the image."""
+        """The padding, in elements, that the taps need before and after the image."""
         reaches = [phase.reach() for phase in self.phases if phase.taps and phase.positions]
         first = min((low for low, _ in reaches), default=0)
         last = max((high for _, high in reaches), default=0)
         return max(0, -first), max(0, last - self.image + 1)
 
     def padded(self) -> SpatialAxis:
-        """The axis on an image with zeros at both margins, where no tap lies outside."""
+        """The axis of a zero-padded image, where all taps are in bounds."""
         before, after = self.margins
         phases = (
             replace(phase, image=(*phase.image[:2], phase.image[2] + before))
@@ -135,7 +135,7 @@ def strided(
     flipped: bool = False,
     backwards: bool = False,
 ) -> SpatialAxis:
-    """The axis on which position p and tap r meet element `stride·p + dilation·r - before`.
+    """The axis of a strided convolution: p and r read element `stride·p + dilation·r - before`.
 
     With `flipped` the filter is taken from its end, with `backwards` the result is.
 
@@ -155,7 +155,7 @@ def strided(
 def transposed(
     image: int, taps: int, result: int, *, stride: int = 1, dilation: int = 1, before: int = 0
 ) -> SpatialAxis:
-    """The axis on which element i and tap r go to position `stride·i + dilation·r - before`.
+    """The axis of a transposed convolution: i and r add to `stride·i + dilation·r - before`.
 
     Seen from the result: positions that leave the same remainder by `stride` meet the same taps.
 
@@ -184,7 +184,7 @@ def transposed(
 
 
 def exact_runs(axis: SpatialAxis, most: int) -> tuple[AxisPart, ...] | None:
-    """Runs without guards: positions at the border take the taps that meet the image.
+    """Runs without guards: border positions have only the taps within the image.
 
     None where that makes more than `most` runs.
     """
@@ -200,7 +200,7 @@ def exact_runs(axis: SpatialAxis, most: int) -> tuple[AxisPart, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """An axis in three ways: the runs of its interior, those of its borders, and the whole."""
+    """An axis in three variants: runs of its interior, of its borders, and of the whole."""
 
     interior: tuple[AxisPart, ...]
     border: tuple[AxisPart, ...]
@@ -208,7 +208,7 @@ class Guarded:
 
 
 def guarded_runs(axis: SpatialAxis) -> Guarded:
-    """Few runs: one for each phase's interior, one with a guard for both of its borders."""
+    """An interior run per phase, and a guarded run for both borders."""
     interior: list[AxisPart] = []
     border: list[AxisPart] = []
     whole: list[AxisPart] = []
@@ -229,7 +229,7 @@ def guarded_runs(axis: SpatialAxis) -> Guarded:
 
 
 def _segments(phase: Phase, image: int) -> Iterator[tuple[int, int, int, int]]:
-    """Neighbouring positions with the same taps: first position, count, first tap, taps."""
+    """Maximal ranges of positions with equal taps: first position, count, first tap, taps."""
     first, end = phase.inside(image) if phase.taps else (phase.positions, phase.positions)
     before, behind = phase.outside(image) if phase.taps else (phase.positions, phase.positions)
     position = 0
@@ -264,7 +264,7 @@ def _run(
 
 
 def _folded(runs: Sequence[AxisPart]) -> tuple[AxisPart, ...]:
-    """Runs that differ by equal distances become one run with a dim more: both borders, say."""
+    """Merge runs at equal distances into one with another dim, such as both borders."""
     alike: list[tuple[AxisPart, list[AxisPart]]] = []
     for run in runs:
         if run.points or not run.taps:
@@ -299,7 +299,7 @@ def _distance(one: AxisPart, other: AxisPart) -> tuple[int, int, int]:
 
 
 def _evenly(runs: Sequence[AxisPart]) -> int:
-    """How many of the first runs follow one another at equal distances."""
+    """The number of leading runs at equal distances."""
     count = min(2, len(runs))
     while count < len(runs) and _distance(runs[count - 1], runs[count]) == _distance(*runs[:2]):
         count += 1
@@ -307,7 +307,7 @@ def _evenly(runs: Sequence[AxisPart]) -> int:
 
 
 def _together(runs: Sequence[AxisPart]) -> AxisPart:
-    """One run of several at equal distances; the dim that counts them comes first."""
+    """Merge runs at equal distances; the new dim comes first."""
     if len(runs) == 1:
         return runs[0]
     result, image, taps = _distance(runs[0], runs[1])

@@ -1,4 +1,4 @@
-"""What is done to each finished element of a convolution: a bias, and an epilogue of operands."""
+"""Epilogues of convolutions: a bias, and a function of the result and other operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdtensor.translate.views import AffineIndex
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What follows a convolution: at most one bias, and an epilogue that takes operands.
+    """The epilogue of a convolution: at most one bias, and a function with its operands.
 
     `dtype` and `accumulated` are the types that were asked for, of the result and of the sums.
     """
@@ -35,7 +35,7 @@ class Added:
 
 
 def finished(layout: ConvolutionLayout, convolution: Convolution, added: Added) -> Convolution:
-    """The convolution with a bias, if there is a spec for one, and an epilogue.
+    """Attach a bias, if there is a spec for one, and an epilogue to a convolution.
 
     Raises ShapeError where a bias or an operand does not fit the result, TranslationError where the
     epilogue returns several values.
@@ -72,7 +72,7 @@ def finished(layout: ConvolutionLayout, convolution: Convolution, added: Added) 
 
 
 def _element(epilogue: Callable[..., Any], dtypes: Sequence[np.dtype]) -> Expr:
-    """What an epilogue makes of elements of those types."""
+    """The expression of an epilogue on elements of the given types."""
     results = scalar_function(epilogue, dtypes).results
     if len(results) != 1:
         raise TranslationError(
@@ -95,7 +95,7 @@ def _bias(
 
 
 def _beside(convolution: Convolution, given: TensorSpec, number: int) -> ConvolutionOperand:
-    """An operand that is read where the result is written, broadcast against it."""
+    """An epilogue's operand, broadcast to the result and read at its index."""
     shape = convolution.result.spec.shape
     first = len(shape) - len(given.shape)
     if first < 0 or any(

@@ -1,4 +1,4 @@
-"""What a caller says of a convolution (a layout, strides, padding), checked against the shapes."""
+"""Layouts, strides and padding of convolutions, checked against the shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionLayout:
-    """The axes of image, filter and result: a letter each, or the number of a spatial axis.
+    """The axes of image, filter and result: letters, or numbers for spatial axes.
 
     >>> parse_layout("NHWC,KRSC->NPQK")
     Layout(image=('N', 0, 1, 'C'), filter=('K', 0, 1, 'C'), result=('N', 0, 1, 'K'))
@@ -48,7 +48,7 @@ class ConvolutionLayout:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How windows lie on the image: one number, or one pair of paddings, for each spatial axis.
+    """Strides, paddings, dilations and groups, per spatial axis.
 
     `padding` is also "valid" or "same". `output_padding` counts for transposed convolutions only.
     """
@@ -62,7 +62,7 @@ class Geometry:
 
 
 def parse_layout(text: str) -> ConvolutionLayout:
-    """The layout that a string such as 'NHWC,KRSC->NPQK' describes.
+    """Parse a layout such as 'NHWC,KRSC->NPQK'.
 
     D, H, W are the spatial axes of the image, T, R, S or D, H, W those of the filter, Z, P, Q or
     D, H, W those of the result; each term's are paired in this order. All other letters are dims
@@ -172,7 +172,7 @@ def convolution_from_layout(
 
 @dataclass(frozen=True, slots=True)
 class _Channels:
-    """Channels by groups: `c` of the image and `k` of the result in each, and who holds all.
+    """Channels of grouped convolutions: extents per group, and which operands have all groups.
 
     Without groups the filter's axes are plain dims.
     """
@@ -235,7 +235,7 @@ def _channels(
 def _extents(
     layout: ConvolutionLayout, channels: _Channels, image: tuple[int, ...], taps: tuple[int, ...]
 ) -> dict[str, int]:
-    """Extents of all dims but the spatial ones."""
+    """Extents of all non-spatial dims."""
     extents: dict[str, int] = {"g": channels.groups} if channels.groups > 1 else {}
     pairs = [*zip(layout.image, image, strict=True), *zip(layout.filter, taps, strict=True)]
     for name, extent in pairs:
@@ -280,7 +280,7 @@ def _axis(
 
 
 def _strided_extent(geometry: Geometry, number: int, extent: int, window: int) -> Pair:
-    """Extent of the result, and the padding before the image."""
+    """Extent of the result of a strided convolution, and the padding before the image."""
     stride = geometry.stride[number]
     if geometry.padding == "same":
         result = -(-extent // stride)
@@ -290,7 +290,7 @@ def _strided_extent(geometry: Geometry, number: int, extent: int, window: int) -
 
 
 def _transposed_extent(geometry: Geometry, number: int, extent: int, window: int) -> Pair:
-    """Extent of the result, and how much of it the padding takes away before."""
+    """Extent of the result of a transposed convolution, and what padding crops before it."""
     stride = geometry.stride[number]
     more = geometry.output_padding[number]
     if more and more >= max(stride, geometry.dilation[number]):

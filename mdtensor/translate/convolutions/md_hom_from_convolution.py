@@ -1,4 +1,4 @@
-"""From a convolution to `md_hom`s: products of image and filter, added up over taps and channels.
+"""Convolutions as `md_hom`s: sums of products over taps and channels.
 
 Definitions: 002, section 4.2.4, Figure 20, subfigure 2 (MCC and MCC_Capsule).
 """
@@ -39,7 +39,7 @@ Term = AffineIndex | int
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionOperand:
-    """An array of a convolution: its spec, and for each axis an index or a spatial axis' number."""
+    """An array of a convolution: its spec, and an index or a spatial axis' number per axis."""
 
     spec: TensorSpec
     index: tuple[Term, ...]
@@ -68,18 +68,18 @@ class Convolution:
     precision: str | None = None
 
     def whole(self) -> MDHom | None:
-        """One `md_hom` that reads zeros outside of the image; None where windows differ in kind."""
+        """One guarded `md_hom` of the whole; None for several phases or an empty image."""
         wholes = _wholes(self)
         if len(wholes) != 1 or not self.image.spec.nbytes:
             return None
         return _md_hom(self, *wholes)
 
     def affine(self) -> Program:
-        """The program on a copy of the image with zeros around it."""
+        """A program with affine indices only, on a zero-padded copy of the image."""
         return on_padded_copy(self)
 
     def on(self, specs: Sequence[TensorSpec]) -> Convolution:
-        """The same convolution of operands with other strides."""
+        """The convolution with other specs of operands, such as other strides."""
         operands = zip((self.image, self.filter, *self.extras), specs, strict=True)
         image, taps, *extras = [replace(operand, spec=spec) for operand, spec in operands]
         return replace(self, image=image, filter=taps, extras=tuple(extras))
@@ -87,7 +87,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionParts:
-    """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
+    """The `md_hom`s of a convolution, which write disjoint parts of the result.
 
     Their inputs are image, filter and extras. `uncut` is the convolution where windows leave the
     image. Where they are of a copy of the image, `copied` is the program that makes it first.
@@ -99,7 +99,7 @@ class ConvolutionParts:
 
     @property
     def whole(self) -> MDHom | None:
-        """One `md_hom` of the `uncut`, for devices that read zeros outside of arrays at no cost."""
+        """One `md_hom` of `uncut`, for devices with free bounds checks; None if there is none."""
         return self.uncut and self.uncut.whole()
 
 
@@ -110,7 +110,7 @@ def program_from_convolution(convolution: Convolution) -> Program:
 
 
 def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
-    """The `md_hom`s of a convolution.
+    """The `md_hom`s of a convolution, by the cheapest of four treatments of borders.
 
     Windows that lie inside the image are one `md_hom` with affine indices, whatever the padding.
     For those that leave it there are four ways; the first that applies is taken:
@@ -154,7 +154,7 @@ def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
 
 
 def on_padded_copy(convolution: Convolution) -> Program:
-    """The convolution of a copy of the image with zeros around it, behind zeros and the copy.
+    """The program of a convolution on a zero-padded copy of the image.
 
     All indices are affine, whatever the padding; there are as many `md_hom`s of the copy as phases
     of the axes go together.
@@ -191,7 +191,7 @@ def _exact(convolution: Convolution, most: int) -> list[Block] | None:
 
 
 def _guarded(convolution: Convolution) -> list[Block]:
-    """Interior and borders where the interior is at least half of the work, else the whole."""
+    """Interior and border blocks if the interior is at least half of the work, else the whole."""
     axes = [guarded_runs(axis) for axis in convolution.axes]
     interior = list(combinations(*(axis.interior for axis in axes)))
     wholes = _wholes(convolution)
@@ -206,7 +206,7 @@ def _guarded(convolution: Convolution) -> list[Block]:
 
 
 def _products(convolution: Convolution) -> int:
-    """The products of an element of the image and one of the filter that are added up."""
+    """The number of multiplications of a convolution."""
     others = math.prod(extent for _, extent in (*convolution.kept, *convolution.summed))
     return others * _points(_wholes(convolution))
 
@@ -216,7 +216,7 @@ def _points(blocks: list[Block]) -> int:
 
 
 def _padded(convolution: Convolution) -> Convolution:
-    """The convolution of an image that has zeros around it."""
+    """The convolution of a zero-padded image."""
     axes = tuple(axis.padded() for axis in convolution.axes)
     spec = convolution.image.spec
     shape = [
@@ -242,7 +242,7 @@ def _md_homs(convolution: Convolution, blocks: list[Block]) -> tuple[MDHom, ...]
 
 
 def _md_hom(convolution: Convolution, block: Block) -> MDHom:
-    """The `md_hom` of one run per axis; without taps its sums are zero."""
+    """The `md_hom` of a block, one run per axis; sums are zero if a run has no taps."""
     accumulated = convolution.accumulated
     image, taps = convolution.image, convolution.filter
     adds = Pointwise(named("add", [accumulated]))
@@ -305,7 +305,7 @@ def _tap_dims(block: Block, adds: Combine) -> Iterator[Dim]:
 def _access(
     buffer: int, operand: ConvolutionOperand, block: Block, numbers: Numbers
 ) -> BufferAccess:
-    """An access whose spatial indices have such coefficients and offsets, all affine."""
+    """An affine access, with the coefficients and offsets `numbers` of each spatial axis' run."""
     index = (
         term if isinstance(term, AffineIndex) else _affine(term, block[term], numbers)
         for term in operand.index
@@ -332,7 +332,7 @@ def _image_access(image: ConvolutionOperand, block: Block) -> BufferAccess:
 
 
 def _index(axis: int, run: AxisPart) -> Expr:
-    """The index into the image as an expression."""
+    """The index into the image along an axis, as an expression."""
     parts = zip(_names(axis, run), run.extents, run.image, strict=False)
     terms = [
         index_of(name) if step == 1 else index_of(name) * step

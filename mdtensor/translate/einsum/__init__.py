@@ -1,1 +1,1 @@
-"""From strings of indices to index spaces, views and contractions."""
+"""Front end for einsum strings: index spaces, views and contractions."""

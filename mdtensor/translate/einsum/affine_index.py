@@ -1,4 +1,4 @@
-"""An affine index as it is written: a sum such as `2h+r-1`, with `@n` for an operand's element."""
+"""Parsing of affine indices such as `2h+r-1`, where `@n` is an element of operand n."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = 18  # what fits an index of 64 bits
 
 @dataclass(frozen=True, slots=True)
 class AffineSum:
-    """Coefficients of dims by name and of elements by number of operand, and an offset."""
+    """An affine index: coefficients by dim name and by operand number, and an offset."""
 
     dims: tuple[tuple[str, int], ...] = ()
     elements: tuple[tuple[int, int], ...] = ()
@@ -23,7 +23,7 @@ class AffineSum:
 
     @property
     def name(self) -> str | None:
-        """The dim that the sum is, where it is nothing but a dim."""
+        """The dim, if the sum is a single dim with coefficient 1; else None."""
         if len(self.dims) != 1 or self.elements or self.offset or self.dims[0][1] != 1:
             return None
         return self.dims[0][0]
@@ -34,13 +34,13 @@ def _is_too_large(word: str) -> bool:
 
 
 def is_name(word: str) -> bool:
-    """Whether a word may be the name of a dim."""
+    """Whether a word is a valid dim name."""
     return re.fullmatch(_NAME, word) is not None
 
 
 @lru_cache(1024)
 def parse_sum(word: str, text: str, column: int) -> AffineSum:
-    """The sum that a word without blanks stands for; the word stands in `text` at `column`.
+    """Parse an affine index `word`, which is at `column` of `text`.
 
     Raises SubscriptError where it is no sum.
 

@@ -1,4 +1,4 @@
-"""What a classic einsum string means on the shapes of operands."""
+"""Classic einsum strings resolved against operand shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.translate.einsum.subscripts import ELLIPSIS, SubscriptIndex, Subsc
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The names of the dims of every operand and of the output, and the dims' extents.
+    """The dim names of every operand and the output, and the extents of all dims.
 
     Dims of an ellipsis are named e0, e1, … from left to right. An operand's axis of extent 1 may
     stand for a dim of any extent.
@@ -25,14 +25,14 @@ class Contraction:
 
     @property
     def is_view(self) -> bool:
-        """Whether the result is its only operand with axes permuted, merged or broadcast."""
+        """Whether the result is a permuted, merged or broadcast view of the one operand."""
         return len(self.inputs) == 1 and set(self.inputs[0]) <= set(self.output)
 
 
 def resolve(
     subscripts: Subscripts, specs: Sequence[TensorSpec], out: TensorSpec | None = None
 ) -> Contraction:
-    """What the subscripts mean on operands (and an output) of the given shapes.
+    """Resolve an einsum string against the shapes of operands, and of an output if given.
 
     Raises SubscriptError where number of operands, number of axes or extents do not fit.
     """
@@ -68,13 +68,13 @@ def resolve(
 
 
 def note_of(specs: Sequence[TensorSpec]) -> str:
-    """The shapes and types of the operands, for an error."""
+    """Shapes and types of the operands, for error messages."""
     shapes = (f"operand {n}: {spec.shape} {spec.dtype.name}" for n, spec in enumerate(specs))
     return "    ".join(shapes)
 
 
 def ellipsis_span(subscripts: Subscripts, number: int, specs: Sequence[TensorSpec]) -> int:
-    """Number of dims that the ellipsis of an operand stands for."""
+    """The number of axes of an operand that its ellipsis covers."""
     term, axes = subscripts.terms[number], len(specs[number].shape)
     letters = [index for index in term if index.name != ELLIPSIS]
     if axes == len(letters) or (axes > len(letters) and len(letters) < len(term)):
@@ -91,7 +91,7 @@ def ellipsis_span(subscripts: Subscripts, number: int, specs: Sequence[TensorSpe
 
 
 def miscounted(subscripts: Subscripts, operands: int, notes: tuple[str, ...]) -> SubscriptError:
-    """The error of a string that has more or fewer terms than there are operands."""
+    """The error for a string whose number of terms is not that of the operands."""
     text = subscripts.text
     end = text.find("->") if "->" in text else len(text)
     starts = [0, *(n + 1 for n, character in enumerate(text[:end]) if character == ",")]
@@ -123,7 +123,7 @@ def _one_for_each(subscripts: Subscripts, number: int) -> str:
 
 
 def _broadcasting(subscripts: Subscripts, number: int) -> str:
-    """A hint: the string with an ellipsis for the axes that have no index."""
+    """A hint: the string with an ellipsis for the remaining axes."""
     dots = SubscriptIndex(ELLIPSIS, 0)
     terms = list(subscripts.terms)
     terms[number] = (dots, *terms[number])
@@ -167,7 +167,7 @@ def _output(subscripts: Subscripts, longest: int, specs: Sequence[TensorSpec]) -
 def _broadcast_to(
     subscripts: Subscripts, output: tuple[str, ...], extents: dict[str, int], out: TensorSpec
 ) -> None:
-    """Let `out` stretch dims of extent 1, as NumPy does."""
+    """Stretch dims of extent 1 to the shape of `out`, as NumPy does."""
     shape = tuple(extents[name] for name in output)
     if len(out.shape) != len(shape) or any(
         have not in (1, want) for have, want in zip(shape, out.shape, strict=True)
@@ -206,7 +206,7 @@ def _clash(
 
 
 def _transposed(subscripts: Subscripts, specs: Sequence[TensorSpec], number: int) -> str | None:
-    """A hint: the string with two indices of one operand exchanged, where that fits."""
+    """A hint: the string with two indices of one operand swapped, if that fits; else None."""
     term = subscripts.inputs[number]
     for left in range(len(term)):
         for right in range(left + 1, len(term)):

@@ -1,4 +1,4 @@
-"""What a string with sums for indices means on operands: the dims, and their extents.
+"""Einsum strings with affine indices, resolved against operand shapes.
 
 A dim that stands alone on an axis has its extent. The others follow from sums: `a*h + b*r + o` on
 an axis of extent N gives h, where r is known, the largest extent that stays inside the axis.
@@ -22,7 +22,7 @@ from mdtensor.translate.views import AffineIndex
 
 @dataclass(frozen=True, slots=True)
 class IndexSpace:
-    """The sums at every axis of the operands, the dims of the output, the extents of all dims.
+    """Affine indices of the operands' axes, dims of the output, and extents of all dims.
 
     `finish` are the sums of the operands of an epilogue. `order` are the numbers of the operands,
     each after those whose elements are indices into it. An axis of extent 1 that a dim of another
@@ -37,14 +37,14 @@ class IndexSpace:
 
     @property
     def index_operands(self) -> frozenset[int]:
-        """Numbers of the operands whose elements are indices into others."""
+        """Numbers of the operands used as indices into others."""
         sums = itertools.chain.from_iterable(self.inputs)
         return frozenset(number for axis in sums for number, _ in axis.elements)
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An axis of an operand, the sum that walks it, and the columns where that is written."""
+    """An axis of an operand, with its affine index and position in the string."""
 
     operand: int
     number: int
@@ -53,7 +53,7 @@ class _Axis:
     written: SubscriptIndex
 
     def bounds(self, extents: Mapping[str, int]) -> tuple[int, int]:
-        """Smallest and largest index; dims of extent 0 count as if they had one element."""
+        """Smallest and largest index; dims of extent 0 count as 1."""
         least = {name: max(1, extents[name]) for name, _ in self.sum.dims}
         return AffineIndex(self.sum.dims, self.sum.offset).bounds(least)
 
@@ -63,7 +63,7 @@ def index_space(
     specs: Sequence[TensorSpec],
     extents: Mapping[str, int] | None = None,
 ) -> IndexSpace:
-    """The dims of a string with an arrow on operands of the given specs.
+    """Resolve a string with an arrow against the operands' specs.
 
     `extents` are those of dims that the shapes leave open, or that shall be smaller than an axis.
 
@@ -98,7 +98,7 @@ def index_space(
 
 
 def _order(subscripts: Subscripts, inputs: Sequence[tuple[AffineSum, ...]]) -> tuple[int, ...]:
-    """The operands in an order in which those that are indices come first."""
+    """A topological order of the operands: index operands first."""
     needed = {n: {e for axis in axes for e, _ in axis.elements} for n, axes in enumerate(inputs)}
     order: list[int] = []
     while waiting := [number for number in needed if number not in order]:
@@ -154,7 +154,7 @@ def _check_elements(subscripts: Subscripts, specs: Sequence[TensorSpec]) -> None
 
 
 class _Solver:
-    """The axes of all operands, and the extents that follow from them."""
+    """Infers the extents of dims from the axes of all operands."""
 
     def __init__(
         self, subscripts: Subscripts, specs: Sequence[TensorSpec], given: Mapping[str, int]
@@ -168,7 +168,7 @@ class _Solver:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The shapes and types of the operands, for an error."""
+        """Shapes and types of the operands, for error messages."""
         return (note_of(self.specs),) if self.specs else ()
 
     def _axes_of(self, operand: int, spec: TensorSpec, span: int) -> list[_Axis]:
@@ -184,7 +184,7 @@ class _Solver:
         ]
 
     def _broadcast(self, span: int) -> list[str]:
-        """Names of the last dims of the longest ellipsis; no name that is written has a dot."""
+        """Names of the last `span` ellipsis dims; the dots keep them apart from written names."""
         return [f"...{n}" for n in range(self._longest - span, self._longest)]
 
     def output(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class _Solver:
         return {name: known[name] for name in dict.fromkeys([*order, *self.given])}
 
     def _alone(self, axes: Sequence[_Axis]) -> dict[str, int]:
-        """Extents of the dims that stand alone on an axis; extent 1 fits every other."""
+        """Extents of dims that are an axis' whole index; extent 1 broadcasts."""
         fixed: dict[str, _Axis] = {}
         for axis in axes:
             name = axis.sum.name
@@ -227,7 +227,7 @@ class _Solver:
         return {name: axis.extent for name, axis in fixed.items()}
 
     def _turn(self, axes: Sequence[_Axis], known: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Dims that are the only unknown ones of a sum, each with its largest extent."""
+        """Dims that are the only unknown in an index, each with its largest valid extent."""
         largest: dict[str, int] = {}
         for axis in axes:
             unknown = [name for name, _ in axis.sum.dims if name not in known]
@@ -238,7 +238,7 @@ class _Solver:
         yield from largest.items()
 
     def _largest(self, axis: _Axis, name: str, known: Mapping[str, int]) -> int:
-        """The largest extent with which the sum stays inside its axis."""
+        """The largest extent of a dim that keeps the index within its axis."""
         low, high = axis.bounds({**known, name: 1})
         coefficient = dict(axis.sum.dims)[name]
         if axis.extent and (low < 0 or high >= axis.extent):
@@ -248,7 +248,7 @@ class _Solver:
         return max(0, room + 1)
 
     def placed(self, axis: _Axis, known: Mapping[str, int]) -> AffineSum:
-        """The sum of an axis, with which it stays inside."""
+        """The checked index of an axis: within bounds, and empty where extent 1 broadcasts."""
         for name, _ in axis.sum.dims:
             if name not in known:
                 raise self._ambiguous(name, [axis], known)

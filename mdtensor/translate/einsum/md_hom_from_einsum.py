@@ -1,4 +1,4 @@
-"""From an einsum string to an `md_hom`: dims of the output concatenate, all others add up."""
+"""Einsums as `md_hom`s: output dims concatenate, all others are summed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def md_hom_from_index_space(
     precision: str | None = None,
     out: TensorSpec | None = None,
 ) -> MDHom:
-    """The sum of products over an index space; operands that are indices are no factors.
+    """The sum of products over an index space; index operands are no factors.
 
     >>> from mdtensor.translate.einsum.index_space import index_space
     >>> specs = TensorSpec.of((8, 3)), TensorSpec.of((3, 3))
@@ -100,7 +100,7 @@ def md_hom_from_contraction(
     precision: str | None = None,
     out: TensorSpec | None = None,
 ) -> MDHom:
-    """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
+    """The `md_hom` of a resolved contraction; see `md_hom_from_einsum`."""
     operands = enumerate(zip(contraction.inputs, specs, strict=True))
     view = [_access(n, names, spec, contraction.extents) for n, (names, spec) in operands]
     factors, result = range(len(specs)), as_dtype(dtype)
@@ -120,7 +120,7 @@ def _sum_of_products(
     precision: str | None,
     out: TensorSpec | None,
 ) -> MDHom:
-    """The sum of products of the elements that some of the accesses of a view read."""
+    """The `md_hom` that sums products of the accesses whose positions are `factors`."""
     extents, output = dims.extents, dims.output
     accumulated = accumulation_dtype(result) if acc_dtype is None else as_dtype(acc_dtype)
     read = tuple([specs[access.buffer].dtype for access in view])
@@ -138,7 +138,7 @@ def _sum_of_products(
 
 @lru_cache(256)
 def accumulation_dtype(dtype: np.dtype) -> np.dtype:
-    """The type in which elements of `dtype` are multiplied and added up by default.
+    """The default type of products and sums of `dtype` elements.
 
     Floats of 16 bits are computed in float32. Bytes are computed in 16 bits, which processors
     multiply faster; what is stored, the lower byte, is the same.
@@ -149,7 +149,7 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def buffers(specs: Sequence[TensorSpec]) -> tuple[BufferSpec, ...]:
-    """The operands as buffers with the names A, B, C and so on."""
+    """Operands as buffers named A, B, C and so on."""
     letters = string.ascii_uppercase
     names = (letters[n] if n < len(letters) else f"A{n}" for n in range(len(specs)))
     return tuple(BufferSpec(name, spec) for name, spec in zip(names, specs, strict=True))
@@ -158,7 +158,7 @@ def buffers(specs: Sequence[TensorSpec]) -> tuple[BufferSpec, ...]:
 def _dims(
     extents: Mapping[str, int], output: Sequence[str], accumulated: np.dtype
 ) -> tuple[Dim, ...]:
-    """Dims of the output concatenate, all others add up."""
+    """Dims with their combine operators: concatenation in the output, else addition."""
     adds = Pointwise(named("add", [accumulated]))
     combines: dict[str, Combine] = dict.fromkeys(extents, adds)
     combines |= dict.fromkeys(output, CC)
@@ -168,7 +168,7 @@ def _dims(
 def _access(
     buffer: int, names: Sequence[str], spec: TensorSpec, extents: Mapping[str, int]
 ) -> BufferAccess:
-    """Axes of extent 1 are read at 0 throughout, so that they broadcast."""
+    """An access by dim names; axes of extent 1 broadcast at index 0."""
     return BufferAccess(
         buffer,
         tuple(

@@ -1,4 +1,4 @@
-"""Einsum strings of NumPy's products: `matmul`, `dot`, `inner` and `tensordot`, by shapes."""
+"""Einsum strings of NumPy's products: `matmul`, `dot` and `inner`, by shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Shape = tuple[int, ...]
 
 
 def text_of_matmul(left: Shape, right: Shape) -> str:
-    """The string of `numpy.matmul`; raises ShapeError for shapes that do not fit.
+    """The einsum string of `numpy.matmul`; ShapeError for incompatible shapes.
 
     >>> text_of_matmul((7, 2, 3), (3,))
     '...ij,j->...i'
@@ -27,7 +27,7 @@ def text_of_matmul(left: Shape, right: Shape) -> str:
 
 
 def text_of_dot(left: Shape, right: Shape) -> str:
-    """The string of `numpy.dot`; raises ShapeError for shapes that do not fit.
+    """The einsum string of `numpy.dot`; ShapeError for incompatible shapes.
 
     >>> text_of_dot((2, 3), (5, 3, 4))
     'aS,bSc->abc'
@@ -41,7 +41,7 @@ def text_of_dot(left: Shape, right: Shape) -> str:
 
 
 def text_of_inner(left: Shape, right: Shape) -> str:
-    """The string of `numpy.inner`; raises ShapeError for shapes that do not fit.
+    """The einsum string of `numpy.inner`; ShapeError for incompatible shapes.
 
     >>> text_of_inner((2, 3), (4, 3))
     'aS,bS->ab'
@@ -55,7 +55,7 @@ def text_of_inner(left: Shape, right: Shape) -> str:
 
 
 def check_summed(name: str, left: Shape, right: Shape, of_left: int, of_right: int) -> None:
-    """Raises ShapeError where the extents that are summed over differ."""
+    """Raises ShapeError if the contracted extents differ."""
     if of_left != of_right:
         raise ShapeError(
             f"{name} sums over {of_left} elements of a but {of_right} of b",
@@ -64,7 +64,7 @@ def check_summed(name: str, left: Shape, right: Shape, of_left: int, of_right: i
 
 
 def letters(count: int, first: int = 0) -> str:
-    """So many indices of an einsum string, none of them S."""
+    """`count` distinct index letters of an einsum string; S is reserved."""
     every = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRTUVWXYZ"
     if first + count > len(every):
         raise ShapeError(f"the result has more than {len(every)} axes")

@@ -1,4 +1,4 @@
-"""Einsum strings in their parts.
+"""Parsing of einsum strings.
 
 The classic grammar is that of `numpy.einsum`: letters, commas, an ellipsis per term, one arrow,
 blanks. In a string with affine indices (`is_affine`) blanks separate the indices of a term, which
@@ -28,14 +28,14 @@ _MOST_OF_TERM = 1 << 14  # characters of a term
 
 
 class SubscriptIndex(NamedTuple):
-    """An index of a term as it is written: a letter, an ellipsis or a sum, and its column."""
+    """An index of a term as written (letter, ellipsis or affine index), and its column."""
 
     name: str
     column: int
 
     @property
     def sum(self) -> AffineSum:
-        """What a letter or a sum stands for."""
+        """The affine index of a letter or a sum."""
         return parse_sum(self.name, self.name, 0)
 
 
@@ -46,7 +46,7 @@ _Indices = Callable[[str, int, int], Term]
 
 @dataclass(frozen=True, slots=True)
 class Subscripts:
-    """An einsum string in its parts; `output` is None where it has no arrow.
+    """A parsed einsum string; `output` is None if it has no arrow.
 
     `finish` are the terms after a semicolon: the operands of an epilogue.
 
@@ -63,7 +63,7 @@ class Subscripts:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The terms of all operands, also of those of the epilogue."""
+        """The terms of all operands, including the epilogue's."""
         return (*self.inputs, *self.finish)
 
     @property
@@ -95,7 +95,7 @@ def is_affine(text: str) -> bool:
 
 
 def parse(text: str, *, extended: bool = False) -> Subscripts:
-    """The parts of an einsum string.
+    """Parse an einsum string.
 
     An extended string may have operands of an epilogue after a semicolon, and dims in its output
     that no operand has.
@@ -109,7 +109,7 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
 
 
 def with_output(text: str) -> str:
-    """The string with the output that einsum takes where none is written.
+    """The string with einsum's implicit output made explicit.
 
     >>> with_output("ij,jk"), with_output("ij->i")
     ('ij,jk->ik', 'ij->i')
@@ -126,7 +126,7 @@ def with_output(text: str) -> str:
 
 
 def no_string(text: object) -> SubscriptError:
-    """The error for what stands where the string should."""
+    """The error for an argument that is no einsum string."""
     is_array = hasattr(text, "shape") or type(text) in (list, tuple)
     hint = "the string comes first, then the arrays: 'ij,jk->ik', A, B"
     return SubscriptError(

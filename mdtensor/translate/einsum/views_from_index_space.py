@@ -1,4 +1,4 @@
-"""From an index space to views: which element every operand gives at a point of the dims."""
+"""Index spaces as views: the buffer accesses of all operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 def views_from_index_space(
     space: IndexSpace, specs: Sequence[TensorSpec]
 ) -> tuple[BufferAccess, ...]:
-    """One access per operand; those whose elements are indices stand before those they lead into.
+    """One access per operand; index operands come before those that they index.
 
     >>> from mdtensor.translate.einsum.index_space import index_space
     >>> from mdtensor.translate.einsum.subscripts import parse
@@ -31,7 +31,7 @@ def views_from_index_space(
 
 
 def affine_access(buffer: int, axes: Sequence[AffineSum]) -> BufferAccess:
-    """The access of sums without elements."""
+    """The access by affine indices without elements of operands."""
     return BufferAccess(buffer, tuple(AffineIndex(axis.dims, axis.offset) for axis in axes))
 
 

@@ -1,4 +1,4 @@
-"""The adjoint of one `md_hom`: from cotangents of its outputs to those of its inputs.
+"""The adjoint of one `md_hom`: from cotangents of outputs to cotangents of inputs.
 
 Where results are added up, or not combined at all, it is the transpose of the views, of partial
 derivatives of the scalar function (`transposed_access`). Where they are combined otherwise, the
@@ -34,7 +34,7 @@ _EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
 
 
 def in_parts(builder: ProgramBuilder, whole: Step) -> list[Step]:
-    """An `md_hom` of one operator as several: its scalar function, its operator, its epilogue.
+    """Split an `md_hom` into steps: scalar function, combine operator, epilogue.
 
     Sums stay with the scalar function.
     """
@@ -69,14 +69,14 @@ def _is_sum(dim: Dim) -> bool:
 
 
 def _is_direct(md_hom: MDHom) -> bool:
-    """Whether a reduction's derivative follows from the element and the result alone."""
+    """Whether a reduction's derivative needs only the element and the result."""
     [op] = md_hom.operators
     is_one = len(op.dtypes) == 1 and all(not isinstance(d.combine, PrefixSum) for d in md_hom.dims)
     return is_one and op.name in (*_EXTREMA, "logaddexp")
 
 
 def _is_identity(md_hom: MDHom) -> bool:
-    """Whether what is combined are the elements of an input, at indices of dims alone."""
+    """Whether the scalar function is the identity on one affine access."""
     [access, *more], [result] = md_hom.inp_view, md_hom.scalar.results
     return not more and access.is_affine and result.op == "param"
 
@@ -104,7 +104,7 @@ def _without_epilogue(builder: ProgramBuilder, whole: Step) -> tuple[Step, Step]
 
 
 def _scanned(builder: ProgramBuilder, left: Step, dim: Dim) -> tuple[Step, Step]:
-    """A reduction along one dim as a scan, and what reads its last elements."""
+    """Replace a reduction along a dim by a scan, and a step that reads its last elements."""
     md_hom = left.md_hom
     assert isinstance(dim.combine, Pointwise)
     scan = PrefixSum(dim.combine.op)
@@ -128,7 +128,7 @@ def _scanned(builder: ProgramBuilder, left: Step, dim: Dim) -> tuple[Step, Step]
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """A slot that is a copy of another one, of some `shape`, with constants around it.
+    """A slot that is a padded copy of a `source` of some `shape`, with constants around it.
 
     The copy begins at these `offsets`.
     """
@@ -138,7 +138,7 @@ class Margins:
     shape: tuple[int, ...]
 
     def within(self, access: BufferAccess, extents: Mapping[str, int]) -> BufferAccess | None:
-        """An access to the slot as one to its source; None if that is not enough.
+        """Rewrite an access to the slot as one to its source; None if it may leave that.
 
         Indices outside of the source are none of its elements, where the access is solved for them.
         """
@@ -163,7 +163,7 @@ class Margins:
 def copies_with_margins(
     parts: Sequence[Step], between: Collection[int], specs: Sequence[TensorSpec]
 ) -> dict[int, Margins]:
-    """The slots `between` others that constants and then one copy of a slot are written to."""
+    """The slots among `between` that are padded copies of other slots."""
     writers: dict[int, list[Step]] = {}
     for part in parts:
         for slot in part.results:
@@ -178,7 +178,7 @@ def copies_with_margins(
 
 
 def _margins(part: Step, specs: Sequence[TensorSpec]) -> Margins | None:
-    """What a part copies to a place within its result; None where it does anything else."""
+    """The padded copy that a step makes; None if it computes anything else."""
     md_hom = part.md_hom
     is_copy = (
         len(part.operands) == len(part.results) == len(md_hom.out_view) == 1
@@ -214,7 +214,7 @@ def adjoint(
     known: Collection[int] = (),
     copies: Mapping[int, Margins] = MappingProxyType({}),
 ) -> list[tuple[int, int]]:
-    """Pairs of a slot that a part reads, of those `wanted`, and a slot with a cotangent of it.
+    """Pairs of an input slot of `part`, among `wanted`, and a slot with its cotangent.
 
     `given` are the cotangents of slots that it writes, `known` are slots that need not be computed
     for it. What is read of `copies` with margins is read of their sources.
@@ -282,7 +282,7 @@ def _by_results(
     reads: list[tuple[int, BufferAccess]],
     known: Collection[int],
 ) -> Sequence[Expr]:
-    """Derivatives by the results of a part, as that of `tanh` is, where nothing else is computed.
+    """Rewrite derivatives in terms of the results, like tanh's, if that saves recomputation.
 
     So the gradient of an epilogue asks for no sums again. The results are added to `reads`.
     """
@@ -314,7 +314,7 @@ def _by_results(
 def _of_choice(
     builder: ProgramBuilder, part: Step, given: Mapping[int, int]
 ) -> list[tuple[int, int]]:
-    """The adjoint of a reduction by an extremum, which selects, or by `logaddexp`: a softmax."""
+    """The adjoint of a min or max reduction (a selection) or of `logaddexp` (a softmax)."""
     md_hom = part.md_hom
     [op], [access] = md_hom.operators, md_hom.out_view
     written = part.results[access.buffer]
@@ -341,7 +341,7 @@ def _share_of(
     element: tuple[int, BufferAccess],
     whole: tuple[int, BufferAccess],
 ) -> tuple[int, BufferAccess]:
-    """How many elements equal the extremum that they are combined to."""
+    """The number of elements that equal the extremum, as a slot and an access."""
     md_hom, dtype = part.md_hom, op.dtypes[0]
     kept = [dim for dim in md_hom.dims if isinstance(dim.combine, Concat)]
     count = builder.new(TensorSpec.of(tuple(dim.extent for dim in kept), dtype))

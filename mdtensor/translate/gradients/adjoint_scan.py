@@ -30,7 +30,7 @@ Read = tuple[int, BufferAccess]
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """A scan of the tuples that it reads; `real` are the positions that have derivatives."""
+    """A scan, with its element, result and cotangent slots; `real` are the float positions."""
 
     dims: tuple[Dim, ...]
     dim: Dim
@@ -47,11 +47,11 @@ class _Scan:
 
     @property
     def everywhere(self) -> BufferAccess:
-        """The element of an array with an axis for each dim."""
+        """The access with an axis for each dim."""
         return BufferAccess.at(0, self.extents)
 
     def moved(self, read: Read, by: int) -> Read:
-        """What is read a step further along the dim, or at its end."""
+        """A read shifted by `by` along the scanned dim, clamped to its ends."""
         slot, access = read
         last = self.dim.extent - 1
         index = index_of(self.dim.name)
@@ -70,7 +70,7 @@ class _Scan:
         return slot, BufferAccess(access.buffer, tuple(axes))
 
     def derivatives(self, first: int) -> dict[tuple[int, int], Expr]:
-        """Derivatives of result k by parameter first + n, by (n, k)."""
+        """Partial derivatives of result k by parameter first + n, keyed by (n, k)."""
         found: dict[tuple[int, int], Expr] = {}
         for k in self.real:
             one = const(1, self.op.dtypes[k])
@@ -83,7 +83,7 @@ class _Scan:
 def adjoint_scan(
     builder: ProgramBuilder, part: Step, given: Mapping[int, int], wanted: Collection[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of a slot that a scan of tuples reads and a slot with a cotangent of it."""
+    """Pairs of an input slot of a scan and a slot with its cotangent."""
     md_hom = part.md_hom
     [dim] = [dim for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
     [op] = md_hom.operators
@@ -111,7 +111,7 @@ def adjoint_scan(
 
 
 def _of_sums(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
-    """The adjoint of a cumulative sum: a cumulative sum from the end."""
+    """The adjoint of a cumulative sum: a reversed cumulative sum."""
     terms: dict[int, AccumulatedTerm] = {}
     for n, read in scan.cotangents.items():
         dtype = builder.specs[read[0]].dtype
@@ -129,7 +129,7 @@ def _spec(scan: _Scan, dtype: np.dtype) -> TensorSpec:
 def _reversed(
     builder: ProgramBuilder, scan: _Scan, op: Operator, reads: Sequence[Read], totals: Sequence[int]
 ) -> None:
-    """Scans what is read from the last element."""
+    """Add a step that scans `reads` from the last element on."""
     dims = [replace(d, combine=PrefixSum(op)) if d is scan.dim else d for d in scan.dims]
     types = [builder.specs[slot].dtype for slot, _ in reads]
     builder.apply(
@@ -141,7 +141,7 @@ def _reversed(
 
 
 def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
-    """The adjoint of any other scan: a scan of affine functions, then derivatives by elements."""
+    """The adjoint of a general scan: a reversed scan of affine functions, then derivatives."""
     totals = _cotangents_of_all(builder, scan)
     width = len(scan.op.dtypes)
     before = tuple(scan.moved(read, -1) for read in scan.results)
@@ -164,7 +164,7 @@ def _of_any(builder: ProgramBuilder, scan: _Scan) -> dict[int, AccumulatedTerm]:
 
 
 def _cotangents_of_all(builder: ProgramBuilder, scan: _Scan) -> list[int]:
-    """Slots with r, for each position that has derivatives."""
+    """Slots with the module's r, the cotangents of all results, one per real position."""
     count = len(scan.real)
     behind = tuple(scan.moved(read, 1) for read in scan.elements)
     reads = [*scan.results, *behind]
@@ -200,7 +200,7 @@ def _cotangents_of_all(builder: ProgramBuilder, scan: _Scan) -> list[int]:
 
 
 def _composition(types: Sequence[np.dtype]) -> Operator:
-    """Composes affine functions, each a matrix by rows and a vector: the left one comes last."""
+    """The operator that composes affine functions (matrix, vector); the left is applied last."""
     count = len(types)
     entries = [types[n] for n in range(count) for _ in range(count)] + list(types)
     size = len(entries)

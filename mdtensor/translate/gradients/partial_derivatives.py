@@ -1,4 +1,4 @@
-"""Partial derivatives of typed expressions, by reverse mode: from results back to parameters."""
+"""Reverse-mode differentiation of typed expressions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OfTwo = Callable[[Expr, Expr, Expr, Expr], Parts]
 def cotangents_of(
     results: Sequence[Expr], given: Sequence[Expr | None], wanted: Collection[int]
 ) -> dict[int, Expr]:
-    """The cotangents of parameters: sums of partial derivatives times cotangents of the results.
+    """Cotangents of parameters, from cotangents of the results (a vector-Jacobian product).
 
     `given` has None for results that nothing depends on. A parameter that no result depends on is
     in no entry. Conditions of selections are constants; roundings and signs have derivative 0.
@@ -58,7 +58,7 @@ def cotangents_of(
 
 
 def _varying(nodes: Sequence[Expr], wanted: Collection[int]) -> set[int]:
-    """Which nodes depend on a wanted parameter."""
+    """Ids of the nodes that depend on a wanted parameter."""
     varying = set[int]()
     for node in nodes:
         is_wanted = node.op == "param" and node.number in wanted
@@ -96,17 +96,17 @@ def _parts(node: Expr, cotangent: Expr) -> Parts:
 
 
 def _unary(derivative: Callable[[Expr, Expr], Operand]) -> OfOne:
-    """The rule of a function of one argument, by its derivative at an argument and a value."""
+    """The rule of a unary function, by its derivative in terms of argument and value."""
     return lambda a, y, g: (g * derivative(a, y),)
 
 
 def _flat(*args: Expr) -> Parts:
-    """The rule of a function that is constant almost everywhere: no cotangents."""
+    """The rule of a piecewise constant function: no cotangents."""
     return [None] * (len(args) - 2)
 
 
 def _extremum(better: str) -> OfTwo:
-    """The better operand gets all; equal ones get half each, and none what equals a constant."""
+    """The rule of min or max: the better operand gets all, equal ones half, constants nothing."""
 
     def rule(a: Expr, b: Expr, y: Expr, g: Expr) -> Parts:
         if b.op == "const":
@@ -129,7 +129,7 @@ def _power(a: Expr, b: Expr, y: Expr, g: Expr) -> Parts:
 
 
 def _share(part: Expr, whole: Expr) -> Expr:
-    """The share of a term in a logarithm of a sum of exponentials; also where all are infinite."""
+    """The derivative of logaddexp by one operand, exp(part - whole); 1 where both are equal."""
     return select(equal(part, whole), 1, apply("exp", part - whole))
 
 

@@ -1,4 +1,4 @@
-"""The pullback of a computation: from cotangents of its results to those of its operands."""
+"""The pullback (VJP) of a program: from cotangents of results to cotangents of operands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pullback(
     wanted: Sequence[int],
     given: Collection[int],
 ) -> Program:
-    """The computation of cotangents of the operands `wanted`.
+    """The program that computes the cotangents of the operands `wanted`.
 
     `specs` are those of its own operands: operands of `computation`, its results, and cotangents
     of the results whose numbers are `given`.
@@ -65,7 +65,7 @@ def pullback(
 
 
 def _converted(builder: ProgramBuilder, slot: int, dtype: np.dtype) -> int:
-    """The slot of an operand in another type, to which a step converts it."""
+    """A slot with an operand converted to another type, by a step of its own."""
     spec = builder.specs[slot]
     made = builder.new(TensorSpec.of(spec.shape, dtype))
     at = everywhere(spec.shape)
@@ -75,7 +75,7 @@ def _converted(builder: ProgramBuilder, slot: int, dtype: np.dtype) -> int:
 
 
 def _check_written_once(parts: Sequence[Step]) -> None:
-    """Raises GradientError where an element is written again after it was read or written.
+    """Raises GradientError if an element is overwritten after a read or a write.
 
     Constants may be written over, as the zeros are that a step fills in part.
     """
@@ -95,7 +95,7 @@ def _check_written_once(parts: Sequence[Step]) -> None:
 
 
 def check_real(specs: Sequence[TensorSpec]) -> None:
-    """Raises GradientError where a value that is differentiated is complex."""
+    """Raises GradientError if a differentiated value is complex."""
     for spec in specs:
         if spec.dtype.kind == "c":
             raise GradientError(
@@ -105,7 +105,7 @@ def check_real(specs: Sequence[TensorSpec]) -> None:
 
 
 def _varying(parts: Sequence[Step], wanted: Sequence[int]) -> set[int]:
-    """The slots that depend on those that are wanted."""
+    """The slots that depend on the wanted ones."""
     varying = set(wanted)
     for part in parts:
         if varying.intersection(part.operands):
@@ -114,7 +114,7 @@ def _varying(parts: Sequence[Step], wanted: Sequence[int]) -> set[int]:
 
 
 def _own(builder: ProgramBuilder, found: Sequence[int]) -> list[int]:
-    """The slots of results, each a slot of its own that a step writes."""
+    """Distinct slots for the results, each written by a step."""
     made: list[int] = []
     for slot in found:
         if slot >= builder.operands and slot not in made:

@@ -1,4 +1,4 @@
-"""The transpose of a view: what is read at an index is added up there.
+"""The transpose of a view: a term's sums are accumulated at the indices that the view reads.
 
 An index of distinct dims is written as it is read. A window, such as 2h+r, is read backwards: its
 longest dim is solved for, and what depends on that dim is read from a copy with zeros around and
@@ -29,7 +29,7 @@ F32 = np.dtype(np.float32)
 
 @dataclass(frozen=True, slots=True)
 class AccumulatedTerm:
-    """What is added up: an expression of elements of slots, at every point of some extents.
+    """A term to be summed: an expression of reads, at every point of `extents`.
 
     It is linear in each of the elements whose positions are `linear`: 0 where they are.
     """
@@ -41,7 +41,7 @@ class AccumulatedTerm:
 
     @property
     def used(self) -> tuple[int, ...]:
-        """Positions of the elements that the value takes, and its indices are computed from."""
+        """Positions of the reads that the value or computed indices depend on."""
         found = dict.fromkeys(params_in(self.value))
         for position in range(len(self.reads) - 1, -1, -1):
             if position in found:
@@ -52,7 +52,7 @@ class AccumulatedTerm:
 def transposed(
     builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
 ) -> int:
-    """A slot of a spec with the sums of a term over all points that an access maps to an element.
+    """A slot of `spec`: at each index, the sum of the term over all points that access it.
 
     Shapes are those of the spec, and so is the type; float16 is added up in float32.
     """
@@ -71,7 +71,7 @@ def transposed(
 
 
 def _pruned(term: AccumulatedTerm) -> AccumulatedTerm:
-    """The term without elements that it does not take."""
+    """The term without unused reads."""
     used = term.used
     if len(used) == len(term.reads):
         return term
@@ -121,7 +121,7 @@ def _params(expr: Expr) -> list[Expr]:
 
 
 def _longer(access: BufferAccess, extents: Mapping[str, int]) -> list[list[tuple[str, int]]]:
-    """The dims of each axis and their coefficients, without those that have one index."""
+    """The dims of each axis and their coefficients, without dims of extent 1."""
     return [
         [(dim, c) for dim, c in axis.coefficients if c and extents[dim] > 1]
         for axis in access.index
@@ -130,7 +130,7 @@ def _longer(access: BufferAccess, extents: Mapping[str, int]) -> list[list[tuple
 
 
 def _is_distinct(access: BufferAccess, extents: Mapping[str, int]) -> bool:
-    """Whether no two points that differ in the dims of the access have the same index.
+    """Whether the access is injective in its dims.
 
     As in 4i+r, where r is less than 4: the steps of each dim are longer than all shorter ones
     reach together.
@@ -145,7 +145,7 @@ def _is_distinct(access: BufferAccess, extents: Mapping[str, int]) -> bool:
 
 
 def solved_axes(access: BufferAccess, extents: Mapping[str, int]) -> Collection[int]:
-    """The axes for whose dims `transposed` solves: of such, a spec may have some indices alone."""
+    """The axes for whose dims `transposed` solves, whose spec may be smaller than their range."""
     if not access.is_affine or _is_distinct(access, extents):
         return ()
     return _pivots(access, extents) or ()
@@ -165,7 +165,7 @@ def _sums(dtype: np.dtype) -> np.dtype:
 def _written(
     builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
 ) -> int:
-    """The sums, written where the term's access reads."""
+    """The sums for an injective access: written where the term's access reads."""
     kept = {name for axis in _longer(access, term.extents) for name, _ in axis}
     computed = _sums(spec.dtype)
     add = Pointwise(named("add", [computed]))
@@ -183,7 +183,7 @@ def _written(
 def _room(
     builder: ProgramBuilder, access: BufferAccess, extents: Mapping[str, int], spec: TensorSpec
 ) -> int:
-    """A slot to which an access writes; zeros where it leaves elements out."""
+    """A result slot for writes by an access; zero-filled unless they cover it."""
     names: list[str] = []
     for axis, extent in zip(access.index, spec.shape, strict=True):
         assert isinstance(axis, AffineIndex)
@@ -198,7 +198,7 @@ def _room(
 
 
 def _pivots(access: BufferAccess, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
-    """For each axis with several dims, the longest that no other axis has, and its coefficient."""
+    """Per axis with several dims, the longest dim of no other axis and its coefficient; or None."""
     axes = _longer(access, extents)
     found: dict[int, tuple[str, int]] = {}
     for axis, listed in enumerate(axes):
@@ -216,7 +216,7 @@ def _pivots(access: BufferAccess, extents: Mapping[str, int]) -> dict[int, tuple
 def _materialised(
     builder: ProgramBuilder, term: AccumulatedTerm, dtype: np.dtype
 ) -> AccumulatedTerm:
-    """The term as the elements of a slot that has an axis for each dim."""
+    """Materialise the term in a slot with an axis for each dim."""
     value = cast(term.value, _sums(dtype))
     extents = dict(term.extents)
     slot = builder.new(TensorSpec.of(tuple(extents.values()), value.dtype))
@@ -233,7 +233,7 @@ def _gathered(
     spec: TensorSpec,
     pivots: dict[int, tuple[str, int]],
 ) -> int:
-    """The sums of windows, each pivot solved for: what lies outside of its extent is 0."""
+    """The sums for window accesses: each pivot is solved for, out-of-range reads are 0."""
     names = {dim for dim, _ in pivots.values()}
     depending = [n for n, (_, read) in enumerate(term.reads) if names & set(read.dims)]
     is_padded = term.linear and all(
@@ -271,7 +271,7 @@ def _gathered(
 
 
 def _fresh(name: str, taken: Collection[str]) -> str:
-    """A name of a dim like another one that no dim has."""
+    """A dim name not in `taken`, made from `name` by primes."""
     while name in taken:
         name += "'"
     return name
@@ -285,7 +285,7 @@ def _spread(
     steps: Mapping[str, int],
     extents: Mapping[str, int],
 ) -> tuple[int, BufferAccess]:
-    """A copy of what an access reads, with an axis for each dim and zeros around and between."""
+    """A zero-padded, dilated copy of what an access reads, with an axis for each dim."""
     shape: list[int] = []
     written: list[AffineIndex] = []
     index: list[AffineIndex] = []
@@ -311,7 +311,7 @@ def _spread(
 def _scattered(
     builder: ProgramBuilder, term: AccumulatedTerm, access: BufferAccess, spec: TensorSpec
 ) -> int:
-    """The sums at an index that is computed, as places in a flat array."""
+    """The sums for a computed index, by comparison with every place of a flat array."""
     strides = TensorSpec.of(spec.shape).strides
     flat = functools.reduce(
         operator.add,
@@ -339,7 +339,7 @@ def _scattered(
 
 
 def _index(axis: AffineIndex | ComputedIndex, extent: int) -> Expr:
-    """The index along an axis, as an expression of int64."""
+    """The index along an axis as an int64 expression; computed ones are clamped."""
     if isinstance(axis, ComputedIndex):
         place = cast(axis.expr, np.int64)
         place = select(apply("lt", place, 0), place + extent, place)

@@ -1,1 +1,1 @@
-"""From the source of a function to its loop nest: what is read and stored, in which loops."""
+"""Loop nests traced from a function's source: reads, stores and loops."""

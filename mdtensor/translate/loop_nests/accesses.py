@@ -1,4 +1,4 @@
-"""What a traced program does to buffers: the reads and stores of a loop nest, or of one point."""
+"""The buffer accesses of a traced program: reads and stores of a loop nest or a point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mdtensor.translate.views import AffineIndex
 
 @dataclass(frozen=True, slots=True)
 class RangeAt:
-    """A loop whose bounds are data, the loops around it, and conditions under which it is there."""
+    """A loop with data-dependent bounds, its outer loops, and the conditions around it."""
 
     loop: SourceLoop
     outer: Loops
@@ -41,7 +41,7 @@ class RangeAt:
 
 
 class AccessCollector:
-    """Notes accesses, with the loops and conditions around the statement at hand, `node`.
+    """Records accesses, with the loops and conditions around the current statement, `node`.
 
     Stores become those of `nest`; where `is_point`, they give the buffers in `outputs` the values
     of a point, `results`, since operators say what becomes of them. Buffers in `sealed` have no
@@ -72,7 +72,7 @@ class AccessCollector:
 
     @contextmanager
     def within(self, loop: SourceLoop) -> Generator[None]:
-        """Statements in the body of one more loop."""
+        """Context manager for the body of a loop."""
         if loop.range is not None:
             guards = tuple([test for test, _ in self._guards])
             self.ranges.append(RangeAt(loop, self.loops, guards, self.node))
@@ -82,13 +82,13 @@ class AccessCollector:
 
     @contextmanager
     def under(self, test: Expr) -> Generator[None]:
-        """Statements that run where a condition holds."""
+        """Context manager for statements under a condition."""
         self._guards.append((test, affine_conditions(test)))
         yield
         self._guards.pop()
 
     def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
-        """The parameter of an element as it is now."""
+        """Record a read of an element's current value; the parameter that stands for it."""
         if buffer.name in self._sealed:
             return self._result(buffer, index)
         self._shapes[buffer.name] = buffer.spec.shape
@@ -108,7 +108,7 @@ class AccessCollector:
     def store(
         self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Any, where: Any = True
     ) -> None:
-        """Notes that a value is stored; where a condition does not hold, the old value stays."""
+        """Record a store; where a condition is false, the old value stays."""
         if isinstance(value, SymbolicBuffer | SymbolicRow | SymbolicRecord | tuple | list):
             raise TranslationError(
                 f"a whole array or record is stored in {buffer.name}",
@@ -130,7 +130,7 @@ class AccessCollector:
         self._last[buffer.name] = len(self.nest.stores)
 
     def settle_extents(self) -> None:
-        """Gives loops whose bounds are data their extents, when all is read and stored."""
+        """Infer the extents of loops with data-dependent bounds, after tracing."""
         loops = self.loops_of_results
         tests = tuple([test for loop in loops for test in loop.tests])
         results = [
@@ -143,7 +143,7 @@ class AccessCollector:
         self.loops_of_results = tuple(found)
 
     def _result(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
-        """What an output got at the point at hand, where it got something."""
+        """An output's value at the current point; an error before it is written."""
         cases, _ = self.results.get((buffer.name, index), (None, None))
         if cases is None or not cases.is_set:
             raise TranslationError(
@@ -168,7 +168,7 @@ class AccessCollector:
         self.results[key] = (after, self.node)
 
     def _under(self, where: Any) -> Any:
-        """What must hold for the statement at hand to run in an iteration, and one condition."""
+        """The conjunction of all current conditions and `where`."""
         return functools.reduce(conjunction, [*(test for test, _ in self._guards), where], True)
 
     def _conditions(self) -> tuple[AffineIndex, ...]:

@@ -1,4 +1,4 @@
-"""Conditions on indices: from affine indices to comparisons, and back."""
+"""Conversions between affine conditions and comparison expressions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.translate.views import AffineIndex
 
 
 def at_least_zero(index: AffineIndex) -> Expr:
-    """The condition that an affine index is not negative."""
+    """The comparison `index >= 0` of an affine index."""
     total: Any = 0
     for dim, coefficient in sorted(index.coefficients, key=lambda term: -term[1]):
         count = Expr("index", (), I64, dim, weak=True)
@@ -24,7 +24,7 @@ def at_least_zero(index: AffineIndex) -> Expr:
 
 
 def affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:
-    """Affine indices that are at least 0 where a test holds.
+    """Affine indices that are non-negative wherever a test holds.
 
     >>> from mdtensor.translate.scalar import index_of
     >>> affine_conditions(index_of("i") < index_of("j"))
@@ -34,7 +34,7 @@ def affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:
 
 
 def conjuncts(test: Expr) -> list[Expr]:
-    """The conditions of which a test is the conjunction, each object once."""
+    """The operands of nested conjunctions, each once."""
     found: dict[int, Expr] = {}
     waiting = [test]
     while waiting:

@@ -1,4 +1,4 @@
-"""From an index as it is computed, an expression, to the affine index that it is."""
+"""Recognition of affine indices in expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdtensor.translate.views import AffineIndex
 
 
 def affine_from_expr(expr: Expr) -> AffineIndex | None:
-    """The sum of dims that an integer expression is, or None where it is no such sum.
+    """The affine index that an integer expression equals; None if it is not affine.
 
     >>> from mdtensor.translate.scalar import index_of
     >>> affine_from_expr(2 * (index_of("p") + 1) - index_of("r"))
@@ -24,7 +24,7 @@ _AFFINE = frozenset(("const", "index", "cast", "neg", "add", "sub", "mul"))
 
 
 def _affine(node: Expr, args: list[AffineIndex | None]) -> AffineIndex | None:
-    """What a node is whose arguments are such sums, or None."""
+    """The affine index of a node, from those of its arguments; None if it is not affine."""
     if node.dtype.kind not in "iu":
         return None
     match node.op, args:
@@ -57,7 +57,7 @@ def added(lhs: AffineIndex | None, rhs: AffineIndex | None) -> AffineIndex | Non
 
 
 def scaled(index: AffineIndex | None, factor: int) -> AffineIndex | None:
-    """A multiple of an index; None of None."""
+    """A multiple of an index; None for None."""
     if index is None:
         return None
     scaled_up = tuple((dim, factor * c) for dim, c in index.coefficients if factor)

@@ -1,4 +1,4 @@
-"""Arrays that a program makes for itself: `np.zeros(n)`, `np.full_like(x, 1)`."""
+"""Array allocations in a traced program: `np.zeros(n)`, `np.full_like(x, 1)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILLS = {
 
 
 def is_allocation(function: Any) -> bool:
-    """Whether a function makes an array."""
+    """Whether a function allocates an array."""
     try:
         return function in _FILLS
     except TypeError:  # not hashable
@@ -35,7 +35,7 @@ def is_allocation(function: Any) -> bool:
 def allocated(
     function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[TensorSpec, Any]:
-    """The array that a call makes, and what it is filled with.
+    """The spec and the fill value of an allocating call.
 
     >>> allocated(np.ones, [(2, 3)], {"dtype": "f4"})
     (float32[2, 3], 1)

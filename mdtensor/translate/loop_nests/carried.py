@@ -1,4 +1,4 @@
-"""The errors of loops whose iterations depend on each other."""
+"""Errors of loop-carried dependences."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ E = TypeVar("E", bound=ProgramError)
 
 
 class CarriedError(ProgramError):
-    """An iteration of `loop` depends on the one before it, by an array or by a variable."""
+    """An array or a variable carries a dependence between iterations of `loop`."""
 
     loop: SourceLoop = SourceLoop("", 0)
     is_by_variable: bool = False
 
 
 class LengthyError(ProgramError):
-    """Loops that are written out have too many iterations."""
+    """Unrolled loops have too many iterations."""
 
 
 def as_carried(error: ProgramError, loop: SourceLoop) -> CarriedError:
-    """The error as one that a loop is the reason of."""
+    """Convert an error to a CarriedError of a loop."""
     carried = retyped(CarriedError, error)
     carried.loop = loop
     return carried
 
 
 def retyped(kind: type[E], error: ProgramError) -> E:
-    """The error as one of another type."""
+    """The error as an instance of another class."""
     return kind(
         error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
     )

@@ -1,4 +1,4 @@
-"""Local variables that a loop carries from iteration to iteration, which must be reductions."""
+"""Loop-carried local variables, which must be reductions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.translate.scalar import Expr, apply, as_expr, select
 
 
 class CarriedVariables:
-    """The variables of `environment` that the body of a loop sets, which runs once.
+    """The local variables that a loop's body sets, while that is traced once.
 
     While it runs, an entry of the nest stands for each of them; `settle` gives them the values
     that they have after the loop. Raises CarriedError where a variable is no reduction.
@@ -51,7 +51,7 @@ class CarriedVariables:
             environment[name] = self._entry(held.number, initial)
 
     def settle(self, environment: dict[str, Any]) -> None:
-        """Gives the variables their values after the loop."""
+        """Set the variables to their values after the loop."""
         stores = self._nest.stores[self._first_store :]
         used = [store.value for store in stores]
         used += [axis for store in stores for axis in store.index]
@@ -79,7 +79,7 @@ class CarriedVariables:
         return Expr("param", (), initial.dtype, held, weak=initial.weak)
 
     def _reduced(self, name: str, value: Expr, held: int, initial: Expr) -> Expr:
-        """A variable after a loop that updates it by an operator."""
+        """The value after the loop of a variable that is updated by an operator."""
         update = update_of(value, held)
         if update is None:
             raise self._refused(name, "it follows from itself by no operator")
@@ -119,7 +119,7 @@ class CarriedVariables:
 
 
 def assigned(statements: Sequence[ast.stmt]) -> set[str]:
-    """Names that statements set."""
+    """Names assigned by statements."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 

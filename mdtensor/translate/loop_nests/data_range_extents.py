@@ -1,4 +1,4 @@
-"""How far a loop goes whose bounds are data: as far as the arrays that it walks.
+"""Extents of loops with data-dependent bounds, inferred from the arrays that they index.
 
 Python stops with an error where an iteration reads behind the end of an array. So an array that all
 iterations read at their index says how many there can be.
@@ -30,7 +30,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What the iterations of loops compute, and the elements of a buffer where it is stored.
+    """The value that iterations of loops compute, and the element where they store it.
 
     `is_nothing` says of a value that it changes nothing. What must hold for iterations to exist is
     a condition in the value, or stands in `tests`.
@@ -47,7 +47,7 @@ class Statement:
 def settle_extents(
     nest: Nest, shapes: Shapes, results: Sequence[Statement] = ()
 ) -> Mapping[str, SourceLoop]:
-    """Gives loops whose bounds are data their extents, in all of a nest; these loops by name.
+    """Infer the extents of data-dependent loops in a nest; returns these loops by name.
 
     `shapes` are those of the buffers. `results` are statements that are no stores of the nest.
     """
@@ -99,7 +99,7 @@ def _statements(nest: Nest) -> Iterator[Statement]:
 
 
 def _held(nest: Nest, store: SourceStore) -> Callable[[Expr], bool]:
-    """Whether a value is the element itself that is stored."""
+    """A predicate of whether a value is the stored element itself."""
 
     def is_held(value: Expr) -> bool:
         entry = nest.entries[value.number] if value.op == "param" else None
@@ -121,7 +121,7 @@ def _is_identity(reduced: Reduced) -> Callable[[Expr], bool]:
 
 
 def _extent(nest: Nest, shapes: Shapes, loop: SourceLoop, statements: Sequence[Statement]) -> int:
-    """The iterations of a loop that can do something without reading outside of arrays."""
+    """The number of iterations that have an effect without reading out of bounds."""
     inside = [each for each in statements if loop in each.loops]
     reach = _Reach(nest, shapes, loop.name)
     reaches = [_of_statement(reach, each, loop) for each in inside]
@@ -132,7 +132,7 @@ def _extent(nest: Nest, shapes: Shapes, loop: SourceLoop, statements: Sequence[S
 
 
 def _of_statement(reach: _Reach, statement: Statement, loop: SourceLoop) -> tuple[int, int]:
-    """Iterations that a statement allows: if it does something in each of them, and where it does.
+    """Iterations that a statement permits: if it always has an effect, and where it does.
 
     What it does under a condition only, or in loops inside that may be empty, says nothing of
     iterations where it does nothing.
@@ -161,7 +161,7 @@ def _of_statement(reach: _Reach, statement: Statement, loop: SourceLoop) -> tupl
 
 
 def _conditions(test: Expr, whole: set[Expr]) -> Iterator[Expr]:
-    """The conditions that must hold, in order; those in `whole` are left together."""
+    """Conjuncts in order; conjunctions in `whole` are not split."""
     if test.op != "and" or test in whole:
         yield test
         return
@@ -177,14 +177,14 @@ def _bare(value: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """Tells how many iterations of a dim can be computed."""
+    """Bounds the iterations of a dim by the arrays that are read."""
 
     nest: Nest
     shapes: Shapes
     dim: str
 
     def of(self, value: Expr) -> int:
-        """Those in which a value reads inside of arrays, whatever conditions in it are."""
+        """The iterations in which a value's unconditional reads are in bounds."""
         return folded([value], self._of_node)[0]
 
     def _of_node(self, node: Expr, args: list[int]) -> int:
@@ -213,7 +213,7 @@ class _Reach:
                 return UNKNOWN
 
     def of_element(self, buffer: str, index: tuple[Expr, ...]) -> int:
-        """Those in which an element lies in its buffer."""
+        """The iterations in which an element is within its buffer."""
         shape = self.shapes.get(buffer, ())
         ends = [self.of(axis) for axis in index]
         if len(shape) == len(index):
@@ -222,7 +222,7 @@ class _Reach:
         return min(ends, default=UNKNOWN)
 
     def _end(self, index: AffineIndex, extent: int) -> int:
-        """Those in which an index can be inside of an axis, also counted from its end."""
+        """The iterations in which an index is within its axis; it may count from the end."""
         coefficients = dict(index.coefficients)
         own = coefficients.pop(self.dim, 0)
         if own > 0 and all(c > 0 for c in coefficients.values()):

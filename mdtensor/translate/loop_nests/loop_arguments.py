@@ -1,4 +1,4 @@
-"""A function of loop nests with its source, and the arguments that its parameters stand for."""
+"""Source and arguments of a function of loop nests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdtensor.translate.python.local_functions import LocalFunction, local_funct
 
 
 def program_of(function: Callable[..., Any]) -> LocalFunction:
-    """A function with its source; ProgramError where there is none."""
+    """A function's source and namespace; ProgramError if there is no source."""
     found = local_function(function)
     if found is None:
         raise ProgramError(
@@ -28,7 +28,7 @@ def program_of(function: Callable[..., Any]) -> LocalFunction:
 
 
 def bind(tracer: Tracer, arguments: Mapping[str, Any]) -> dict[str, SymbolicBuffer]:
-    """Gives a function's parameters their values; those that are buffers, by name."""
+    """Bind a function's parameters in the tracer; returns its buffers by name."""
     buffers: dict[str, SymbolicBuffer] = {}
     for name, value in arguments.items():
         bound = value
@@ -46,7 +46,7 @@ def bind(tracer: Tracer, arguments: Mapping[str, Any]) -> dict[str, SymbolicBuff
 
 
 def is_indexed(source: FunctionSource, name: str) -> bool:
-    """Whether a function indexes a variable, rather than using it as a number."""
+    """Whether a function indexes a variable, instead of using it as a number."""
     return any(
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)

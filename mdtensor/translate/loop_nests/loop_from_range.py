@@ -1,4 +1,4 @@
-"""From the arguments of a `range` to the loop that goes over it."""
+"""Loops from the arguments of `range`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ONE = AffineIndex((), 1)
 def loop_from_range(
     bounds: Sequence[Any], dim: str, outer: Loops, variable: str, line: int
 ) -> tuple[SourceLoop, Expr]:
-    """The loop that is the dim `dim`, and its variable as a function of the iteration's number.
+    """The loop of a `range` as dim `dim`, and its variable as an expression.
 
     Bounds are numbers, or affine in the dims of the loops around, `outer`; such a loop has
     conditions. Other integers are read from arrays: how far such a loop goes follows from what it
@@ -61,7 +61,7 @@ def _three(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 
 def _affine(bound: Any, outer: Loops) -> AffineIndex | None:
-    """A bound as a sum of dims of which the extents are known; None where arrays tell it."""
+    """A bound as an affine index over loops of known extent; None if it depends on data."""
     try:
         known = as_expr(bound)
     except TranslationError:
@@ -82,7 +82,7 @@ _HINT = (
 def _loop_from_data(
     start: Any, stop: Any, step: int, dim: str, variable: str, line: int
 ) -> SourceLoop:
-    """The loop over the indices of a dim between bounds that arrays tell."""
+    """A loop with data-dependent bounds."""
     if step != 1:
         raise TranslationError(
             "bounds that are data need a step of 1",

@@ -1,4 +1,4 @@
-"""From the source of a function to its loop nest: statements run on symbolic buffers."""
+"""Tracing of a function's source to a loop nest, on symbolic buffers."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _ELEMENT = "element of a loop"
 
 
 class _Returned(Exception):  # noqa: N818
-    """A return statement was met."""
+    """Raised by a return statement to end the trace."""
 
 
 def _taken(target: ast.expr) -> ast.stmt:
-    """The statement that gives the target of a loop its next value."""
+    """An assignment of the current element to the target of an unrolled loop."""
     statement = ast.Assign([target], ast.Name(_ELEMENT, ast.Load()))
     return ast.fix_missing_locations(ast.copy_location(statement, target))
 
 
 class Tracer:
-    """Runs a function's statements once; loops become dims, or are written out.
+    """Traces a function's statements once; loops become dims, or are unrolled.
 
     `namespace` has the names around the function; `bind` gives its parameters values.
 
@@ -82,15 +82,15 @@ class Tracer:
         self._iterations = 0
 
     def buffer(self, name: str, spec: TensorSpec, *, is_weak: bool = False) -> SymbolicBuffer:
-        """A buffer whose elements this tracer notes; see `Expr` for what is weak."""
+        """A symbolic buffer whose accesses are recorded; see `Expr` for `is_weak`."""
         return SymbolicBuffer(name, spec, self.accesses, is_weak=is_weak)
 
     def bind(self, name: str, value: Any) -> None:
-        """Gives a parameter of the function its value."""
+        """Bind a parameter of the function to a value."""
         self._environment[name] = value
 
     def run(self) -> Nest:
-        """The nest of the whole function."""
+        """Trace the whole function to a nest."""
         with suppress(_Returned):
             self._run(self.source.statements)
         self.accesses.settle_extents()
@@ -106,7 +106,7 @@ class Tracer:
 
     @contextmanager
     def _located(self, node: ast.AST) -> Generator[None]:
-        """Errors that know no line get this one."""
+        """Context manager that adds a line to errors without one."""
         try:
             yield
         except ProgramError:
@@ -153,7 +153,7 @@ class Tracer:
         return function if is_allocation(function) else None
 
     def _allocate(self, name: str, function: Callable[..., Any], call: ast.Call) -> None:
-        """A local array: a buffer that the function itself fills."""
+        """Bind a local array: a buffer with a fill value."""
         if self.accesses.loops:
             raise self.source.error(
                 call,
@@ -201,7 +201,7 @@ class Tracer:
             self._run(body)
 
     def _range(self, statement: ast.For) -> tuple[Any, ...] | None:
-        """The arguments of the range that a loop goes over, None where it goes over a sequence."""
+        """The arguments of a loop's range; None if the loop iterates over a sequence."""
         call = statement.iter
         if not isinstance(call, ast.Call):
             return None
@@ -220,7 +220,7 @@ class Tracer:
             )
 
     def _enter(self, statement: ast.For, name: str, bounds: Sequence[Any]) -> SourceLoop:
-        """The loop of a statement, whose variable has its value from now on."""
+        """Create the loop of a `for`, and bind its variable."""
         dim, outer = self._dim(name), self.accesses.loops
         with self._located(statement.iter):
             loop, variable = loop_from_range(bounds, dim, outer, name, statement.lineno)
@@ -236,7 +236,7 @@ class Tracer:
         return dim
 
     def _write_out(self, statement: ast.For, bounds: tuple[Any, ...] | None) -> None:
-        """Runs a loop's body once for every value of its variable."""
+        """Unroll a loop: trace its body for every value of its variable."""
         values = (
             self._value(statement.iter) if bounds is None else self._known_range(statement, bounds)
         )
@@ -304,7 +304,7 @@ class Tracer:
 
 
 def _is_about_buffers(statement: ast.If) -> bool:
-    """Whether an if holds loops or assignments to elements."""
+    """Whether an `if` contains loops, returns or assignments to elements."""
     return any(
         isinstance(node, ast.For | ast.While | ast.Return)
         or (isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store))

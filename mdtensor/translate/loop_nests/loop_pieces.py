@@ -1,4 +1,4 @@
-"""Index-set splitting: a loop in pieces, cut where its body reads at a fixed index.
+"""Index-set splitting of a loop, at fixed indices that its body reads.
 
 `d[i, j] = min(d[i, j], d[i, k] + d[k, j])` reads in all iterations of j what iteration k writes.
 Those before k, k itself and those after it are loops whose iterations do not depend on each other.
@@ -21,7 +21,7 @@ MOST_CUTS = 4
 def pieces_of(
     statement: ast.For, bounds: Sequence[Any], value_of: Callable[[ast.expr], Any]
 ) -> list[tuple[Any, ...]]:
-    """The bounds of a loop's pieces, in order; `value_of` gives an expression's value before it."""
+    """The bounds of a loop's pieces, in order; `value_of` evaluates expressions before the loop."""
     if not all(isinstance(bound, int) for bound in bounds):
         return [tuple(bounds)]
     whole = range(*bounds)
@@ -42,7 +42,7 @@ def pieces_of(
 
 
 def fixed_indices(statement: ast.For) -> list[ast.expr]:
-    """The indices in a loop's body that are the same in all its iterations."""
+    """The loop-invariant indices in a loop's body."""
     changed = {
         node.id
         for node in ast.walk(statement)

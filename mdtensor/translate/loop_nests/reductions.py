@@ -1,4 +1,4 @@
-"""Entries for reductions that loops carry out."""
+"""Construction of reduction entries in a nest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdtensor.translate.scalar import Expr, apply, cast
 
 
 def reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:
-    """All values of a term combined; nested loops of one operator are one.
+    """The reduction of a term over loops; nested loops of one operator are merged.
 
     Constant factors of sums stay outside: `alpha` of a matrix product goes to the epilogue.
     """
@@ -37,7 +37,7 @@ def reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Ex
 
 
 def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
-    """A product as what is the same in all iterations, if there is that, and what is not."""
+    """Split a product into its constant factors (None without any) and the rest."""
     if kind_of(term.dtype) not in "fc":
         return None, term
     factors = _factors(term)
@@ -49,7 +49,7 @@ def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
 
 
 def _counted(nest: Nest, op: str, term: Expr, loop: SourceLoop) -> Expr | None:
-    """What all iterations of a loop combine to whose term is the same in each; None of others.
+    """The reduction of a loop-invariant term over a data-dependent range; None for others.
 
     The bounds of such a loop are data, so its iterations can be counted.
     """
@@ -70,7 +70,7 @@ def _counted(nest: Nest, op: str, term: Expr, loop: SourceLoop) -> Expr | None:
 def _without_inner_range(
     nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops
 ) -> tuple[Loops, Expr]:
-    """Loops and a term without the innermost range whose bounds other loops here decide.
+    """Hoist an inner data-dependent range out of loops that decide its bounds.
 
     What that range gives is a reduction of its own, for each iteration of one loop: a range that
     depends on a dim which is reduced as well would be no loop from begin to end. It stays where it

@@ -1,4 +1,4 @@
-"""What a loop nest does, as values: its loops, the elements that it reads, what it stores.
+"""A loop nest as data: its loops, reads, reductions and stores.
 
 The scalar values in a nest are expressions whose parameters number the entries of one table. An
 entry is an element that is read, or the result of a reduction that a loop carries out. So a nest
@@ -25,13 +25,13 @@ UNKNOWN = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class DataRange:
-    """The iterations from `begin` up to `end`, which are int64 and take entries of a nest."""
+    """A data-dependent range of iterations, [begin, end); both are int64 expressions."""
 
     begin: Expr
     end: Expr
 
     def test(self, dim: str) -> Expr:
-        """Whether the index of a dim lies inside."""
+        """The condition that a dim's index is within the range."""
         index = index_of(dim)
         return apply("and", apply("le", self.begin, index), apply("lt", index, self.end))
 
@@ -43,7 +43,7 @@ class DataRange:
 
 @dataclass(frozen=True, slots=True)
 class SourceLoop:
-    """One `for`: `name` is the dim that its iterations are, numbered from 0.
+    """A `for` loop over dim `name`, with iterations numbered from 0.
 
     Iterations for which one of `conditions` is below zero do not exist: the bounds of a triangular
     loop. Nor do those outside of `range`, which arrays tell: the extent of such a loop is that of
@@ -60,7 +60,7 @@ class SourceLoop:
 
     @property
     def tests(self) -> tuple[Expr, ...]:
-        """What must hold for an iteration to exist."""
+        """The conditions for an iteration to exist."""
         affine = tuple(map(at_least_zero, self.conditions))
         return affine if self.range is None else (*affine, self.range.test(self.name))
 
@@ -73,7 +73,7 @@ Loops = tuple[SourceLoop, ...]
 
 @dataclass(frozen=True, slots=True)
 class SourceRead:
-    """An element of a buffer, as it is after the first `time` stores of the text.
+    """A read of a buffer's element, after the first `time` stores of the program.
 
     `conditions` are those under which it is read, as far as they are affine, at least 0 each.
     """
@@ -89,7 +89,7 @@ class SourceRead:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """All values of `term` combined while `loops` run, inside of the loops `outer`."""
+    """The reduction of `term` over `loops`, within the loops `outer`."""
 
     operator: Operator
     loops: Loops
@@ -98,13 +98,13 @@ class Reduced:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type in which values are combined."""
+        """The type of the reduction."""
         return self.operator.dtypes[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A local variable at the beginning of an iteration of `loop`."""
+    """A loop-carried local variable at the start of an iteration of `loop`."""
 
     name: str
     loop: SourceLoop
@@ -116,7 +116,7 @@ Entry = SourceRead | Reduced | Carried
 
 @dataclass(frozen=True, slots=True)
 class SourceStore:
-    """`buffer[index] = value` inside of `loops`, where `conditions` hold (see `SourceRead`)."""
+    """A store `buffer[index] = value` within `loops`, under `conditions` (see `SourceRead`)."""
 
     buffer: str
     index: tuple[Expr, ...]
@@ -128,25 +128,25 @@ class SourceStore:
 
 @dataclass(slots=True)
 class Nest:
-    """The table and the stores of a function's loop nests; a store's time is its position."""
+    """A function's loop nests: the table of entries, and the stores, ordered by time."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     stores: list[SourceStore] = field(default_factory=list[SourceStore])
 
     def reads_of(self, *values: Expr) -> dict[int, SourceRead]:
-        """All reads that values depend on, also through indices and reductions, by position."""
+        """All reads that values depend on, transitively, by position."""
         entries = ((n, self.entries[n]) for n in self.entries_of(*values))
         return {n: entry for n, entry in entries if isinstance(entry, SourceRead)}
 
     def entries_of(self, *values: Expr) -> list[int]:
-        """Positions of all entries that values depend on, those that others need first."""
+        """Positions of all entries that values depend on, in dependence order."""
         found: dict[int, None] = {}
         for value in values:
             self._collect(value, found)
         return list(found)
 
     def dims_of(self, *values: Expr) -> set[str]:
-        """Names of the dims that values depend on, also through what they read."""
+        """Names of the dims that values depend on, also by way of reads."""
         found = {dim for value in values for dim in dims_in(value)}
         for position in self.entries_of(*values):
             match self.entries[position]:
@@ -173,6 +173,6 @@ class Nest:
             found[position] = None
 
     def add(self, entry: Entry) -> Expr:
-        """The parameter that stands for a new entry."""
+        """Append an entry; the parameter that stands for it."""
         self.entries.append(entry)
         return Expr("param", (), entry.dtype, len(self.entries) - 1)

@@ -1,4 +1,4 @@
-"""What stands for arrays while a loop nest is traced: indexing notes a read, assignment a store."""
+"""Symbolic arrays of a traced loop nest: indexing records a read, assignment a store."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from mdtensor.translate.scalar import Expr, as_expr
 
 
 class ElementRecorder(Protocol):
-    """Notes what is done to elements."""
+    """Receives the reads and stores of elements."""
 
     def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Any:
-        """The element at an index."""
+        """Record a read; the element's symbolic value."""
         ...
 
     def store(
         self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Any, where: Any = True
     ) -> None:
-        """Makes a value the element at an index, where a condition holds."""
+        """Record a store of a value under a condition."""
         ...
 
 
 class _Whole(Aggregate):
-    """What is no single element, so that nothing can be computed with it."""
+    """Base class of symbolic values with several elements, which refuse arithmetic."""
 
     __slots__ = ()
 
     def refused(self, what: str) -> TranslationError:
-        """The error of what is done to more than one element."""
+        """The error for an operation on several elements at once."""
         return TranslationError(
             f"{self!r} is used as a whole: {what}", hint="loop over its elements"
         )
@@ -84,7 +84,7 @@ class SymbolicBuffer(_Whole):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The extents, without the axis of a string's words."""
         return self.spec.shape if self._text is None else self.spec.shape[:-1]
 
     @property
@@ -104,12 +104,12 @@ class SymbolicBuffer(_Whole):
 
     @property
     def fields(self) -> Mapping[str, SymbolicBuffer]:
-        """The buffers of the fields, none of a type without fields."""
+        """The buffers of the fields; empty without fields."""
         return self._fields
 
     @property
     def parts(self) -> tuple[SymbolicBuffer, ...]:
-        """The buffer, and those of fields and of their fields."""
+        """The buffer itself, and all nested fields' buffers."""
         fields = self._fields.values()
         return (self, *(part for field in fields for part in field.parts))
 
@@ -125,7 +125,7 @@ class SymbolicBuffer(_Whole):
         self.assign(_items(index), value)
 
     def field(self, name: Any) -> SymbolicBuffer:
-        """The buffer of a field, which is given by name or by position."""
+        """The buffer of a field, by name or position."""
         names = list(self._fields)
         if isinstance(name, int) and -len(names) <= name < len(names):
             name = names[name]
@@ -135,11 +135,11 @@ class SymbolicBuffer(_Whole):
         return self._fields[name]
 
     def set_where(self, condition: Any, index: Any, value: Any) -> None:
-        """An assignment under a condition."""
+        """Assign an element under a condition."""
         self.assign(_items(index), value, condition)
 
     def element(self, items: tuple[Any, ...]) -> Any:
-        """The element at an index, or what is left of the axes where they are more."""
+        """The element at an index, or a row where indices are fewer than axes."""
         if len(items) < self.ndim:
             return SymbolicRow(self, items)
         place = self._place(items)
@@ -154,7 +154,7 @@ class SymbolicBuffer(_Whole):
         return Text.of(dtype, f"an element of {self.name}", RecordOperand(0, word))
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
-        """Stores a value at an index, where a condition holds."""
+        """Store a value at an index under a condition."""
         if len(items) < self.ndim:
             raise TranslationError(
                 f"{self.name} has {self.ndim} axes but is assigned at {len(items)} indices",
@@ -215,7 +215,7 @@ class SymbolicBuffer(_Whole):
 
 
 class OpenBuffer(SymbolicBuffer):
-    """An array of unknown shape: it has as many axes as it is indexed by."""
+    """A symbolic array of unknown shape, with as many axes as each access has indices."""
 
     __slots__ = ()
 
@@ -224,7 +224,7 @@ class OpenBuffer(SymbolicBuffer):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Unknown."""
+        """Raises TranslationError: the shape is unknown."""
         raise TranslationError(
             f"the shape of {self.name} is not known", hint=f"{self.name}=Buffer[T, extents…]"
         )
@@ -237,7 +237,7 @@ class OpenBuffer(SymbolicBuffer):
         return self._recorder.read(self, self._place(items))
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
-        """Stores a value at an index, where a condition holds."""
+        """Store a value at an index under a condition."""
         self._set(items, value, where)
 
     def _place(self, items: tuple[Any, ...]) -> tuple[Expr, ...]:
@@ -245,7 +245,7 @@ class OpenBuffer(SymbolicBuffer):
 
 
 class SymbolicRow(_Whole):
-    """An array without its first axes, which are indexed already: `A[i]` of a matrix."""
+    """A buffer with its first axes indexed: `A[i]` of a matrix."""
 
     __slots__ = ("_buffer", "_items")
 
@@ -255,7 +255,7 @@ class SymbolicRow(_Whole):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the axes that are left."""
+        """The extents of the remaining axes."""
         return self._buffer.shape[len(self._items) :]
 
     @property
@@ -273,7 +273,7 @@ class SymbolicRow(_Whole):
         self._buffer.assign((*self._items, *_items(index)), value)
 
     def set_where(self, condition: Any, index: Any, value: Any) -> None:
-        """An assignment under a condition."""
+        """Assign an element under a condition."""
         self._buffer.assign((*self._items, *_items(index)), value, condition)
 
     def __iter__(self) -> Iterator[Any]:
@@ -291,7 +291,7 @@ class SymbolicRow(_Whole):
 
     @property
     def is_sub_array(self) -> bool:
-        """Whether it is a field of one record, and no part of an array."""
+        """Whether the row is a sub-array field of one record."""
         return len(self._items) >= self._buffer.outer
 
     def __repr__(self) -> str:
@@ -299,7 +299,7 @@ class SymbolicRow(_Whole):
 
 
 class SymbolicRecord(_Whole):
-    """An element with fields."""
+    """An element of a structured type."""
 
     __slots__ = ("_buffer", "_items")
 
@@ -323,11 +323,11 @@ class SymbolicRecord(_Whole):
         self._buffer.field(name).assign(self._items, value)
 
     def set_where(self, condition: Any, name: str | int, value: Any) -> None:
-        """An assignment under a condition."""
+        """Assign a field under a condition."""
         self._buffer.field(name).assign(self._items, value, condition)
 
     def equals(self, other: object) -> Any:
-        """Whether all fields are equal, as an expression; the other must have the same ones."""
+        """The equality of all fields as an expression; both must have the same fields."""
         if not isinstance(other, SymbolicRecord):
             raise TranslationError(
                 f"{self!r} is compared with {shown(other)}", hint=self._way_out()
@@ -341,7 +341,7 @@ class SymbolicRecord(_Whole):
         return _all(equality(self[name], other[name]) for name in names)
 
     def refused(self, what: str) -> TranslationError:
-        """The error of what is done to all fields at once."""
+        """The error for an operation on all fields at once."""
         return TranslationError(f"{self!r} is used as a whole: {what}", hint=self._way_out())
 
     def _way_out(self) -> str:

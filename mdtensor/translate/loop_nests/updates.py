@@ -1,4 +1,4 @@
-"""Which operator an update such as `s = s + x` applies, and to what.
+"""Recognition of reductions: the operator and the term of an update such as `s = s + x`.
 
 The value of an iteration is taken apart around the value before it: what is left is the term that
 the iteration contributes. Where that fails, the loop is no reduction.
@@ -21,14 +21,14 @@ _BELOW, _ABOVE = frozenset(("lt", "le")), frozenset(("gt", "ge"))
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """`held = op(held, term)`; without an op and a term, the value that is held stays."""
+    """`held = op(held, term)`; without op and term, `held` is unchanged."""
 
     op: str | None = None
     term: Expr | None = None
 
 
 def update_of(value: Expr, held: int) -> Update | None:
-    """How `value` follows from parameter `held`, or None where it is no update by an operator.
+    """The update of parameter `held` that `value` is; None if it is no reduction.
 
     >>> from mdtensor.translate.scalar import param
     >>> s, x = param(0, "f4"), param(1, "f4")
@@ -43,7 +43,7 @@ def update_of(value: Expr, held: int) -> Update | None:
 
 
 class Free:
-    """Says of a value that it does not depend on the one that is held."""
+    """Marks a value that does not depend on the carried one."""
 
 
 _FREE = Free()
@@ -52,7 +52,7 @@ _Dependence = Free | Update | None
 
 
 def _update(node: Expr, args: list[_Dependence], held: int) -> _Dependence:
-    """What a node does with the value that is held, where its arguments do this."""
+    """How a node depends on the carried value, given its arguments' dependences."""
     if node.op == "param":
         return Update() if node.value == held else _FREE
     if all(arg is _FREE for arg in args):
@@ -69,7 +69,7 @@ def _update(node: Expr, args: list[_Dependence], held: int) -> _Dependence:
 
 
 def _widened(value: Expr, inner: _Dependence) -> Update | None:
-    """A conversion of what was held: sums of floats go on in the wider type."""
+    """The update below a conversion; sums of floats continue in the wider type."""
     if not isinstance(inner, Update) or inner.term is None:
         return inner if isinstance(inner, Update) else None
     floats = kind_of(value.dtype) in "fc" and kind_of(inner.term.dtype) in "fc"
@@ -79,7 +79,7 @@ def _widened(value: Expr, inner: _Dependence) -> Update | None:
 
 
 def _combined(op: str, args: Sequence[_Dependence], values: Sequence[Expr]) -> Update | None:
-    """An operator applied to an update and a term, the value that is held in the former only."""
+    """The update by an associative operator, one operand of which has the carried value."""
     if _FREE not in args:
         return None
     before, term = args[0], values[1]
@@ -112,19 +112,19 @@ def _chosen(node: Expr, args: list[_Dependence], held: int) -> Update | None:
 
 
 def identity(op: str, term: Expr) -> bool | int | float | complex:
-    """The neutral element of a named operator, for the type of a term."""
+    """The identity of a named operator for a term's type."""
     neutral = operator(op, term).identity
     assert neutral is not None
     return neutral[0]
 
 
 def operator(op: str, term: Expr) -> Operator:
-    """The named operator on the type of a term."""
+    """The named operator for a term's type."""
     return named(op, [term.dtype])
 
 
 def _smaller_or_larger(node: Expr, args: list[_Dependence], held: int) -> Update | None:
-    """`x if x < held else held` and its like: a minimum or a maximum."""
+    """A minimum or maximum in the form `x if x < held else held`; None for others."""
     condition, then, otherwise = node.args
     if condition.op not in _BELOW | _ABOVE:
         return None
@@ -143,7 +143,7 @@ def _smaller_or_larger(node: Expr, args: list[_Dependence], held: int) -> Update
 
 
 def _bare(expr: Expr) -> Expr:
-    """Without the conversions around it."""
+    """Strip the conversions around an expression."""
     while expr.op == "cast":
         [expr] = expr.args
     return expr

@@ -1,4 +1,4 @@
-"""From the stores of a loop nest to assignments that can run one after the other, each in parallel.
+"""From a loop nest's stores to parallel assignments that run one after the other.
 
 Every store becomes a statement of its own around which the loops run (loop distribution), and an
 update of an element over loops that its index does not have becomes a reduction. Both are proved
@@ -58,19 +58,19 @@ class Assignment:
 
     @property
     def indices(self) -> tuple[tuple[AffineIndex, ...], ...]:
-        """Where each iteration writes."""
+        """The indices that each iteration writes."""
         return self.index, *(index for index, _ in self.also)
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """What each iteration writes there."""
+        """The values that each iteration writes."""
         return self.value, *(value for _, value in self.also)
 
 
 def assignments(
     nest: Nest, source: FunctionSource, specs: Mapping[str, TensorSpec]
 ) -> list[Assignment]:
-    """An assignment for every store, in the order of the text; `specs` are those of buffers.
+    """One assignment per store, in program order; `specs` are those of buffers.
 
     Raises ProgramError where a loop carries a dependence that is no reduction.
     """
@@ -117,7 +117,7 @@ def _moved(nest: Nest, time: int, spec: TensorSpec, places: ScatterTarget, kept:
 def _reduced(
     nest: Nest, source: FunctionSource, time: int, places: ScatterTarget, kept: Loops, rest: Loops
 ) -> Expr:
-    """The value of an element after all iterations of the loops that its index does not have."""
+    """The value of an element after all iterations of the loops that its index lacks."""
     store = nest.stores[time]
     held = own_reads(nest, store, time)
     value = substitute(store.value, {n: _parameter(nest, held[0]) for n in held[1:]})
@@ -145,7 +145,7 @@ def _reduced(
 def _no_reduction(
     nest: Nest, source: FunctionSource, time: int, places: ScatterTarget, kept: Loops, rest: Loops
 ) -> ProgramError:
-    """The error of iterations that write the same element, and combine it by no operator."""
+    """The error for iterations that write the same element without a known operator."""
     store = nest.stores[time]
     names = " and ".join(repr(loop.variable) for loop in rest)
     is_held = bool(own_reads(nest, store, time))
@@ -188,7 +188,7 @@ def _no_reduction(
 def _check_ranges(
     nest: Nest, source: FunctionSource, store: SourceStore, places: ScatterTarget, rest: Loops
 ) -> None:
-    """Checks that ranges from data which differ do not meet indices which are data."""
+    """Checks that no data-dependent loop with varying bounds stores at computed indices."""
     for loop in rest if places.bins else ():
         if loop.range is not None and nest.dims_of(loop.range.begin, loop.range.end):
             raise source.error(
@@ -206,7 +206,7 @@ def _parameter(nest: Nest, position: int) -> Expr:
 
 
 def own_reads(nest: Nest, store: SourceStore, time: int) -> list[int]:
-    """Entries that are the stored element itself, as it is before the store in one iteration."""
+    """Entries that read the stored element itself, before the store of the same iteration."""
     return [
         position
         for position, read in nest.reads_of(store.value).items()
@@ -216,7 +216,7 @@ def own_reads(nest: Nest, store: SourceStore, time: int) -> list[int]:
 
 
 def _check_order(nest: Nest, source: FunctionSource) -> None:
-    """Checks that all iterations of a store may run before those of the stores after it."""
+    """Checks that loop distribution is valid: stores may run one after the other."""
     writes = [
         Touch(s.buffer, tuple(map(affine_from_expr, s.index)), s.loops, s.conditions)
         for s in nest.stores
@@ -243,7 +243,7 @@ def _check_order(nest: Nest, source: FunctionSource) -> None:
 
 
 class _Beside:
-    """The times of writes by buffer and outermost loop: only those in one loop can be in turns."""
+    """Times of writes by buffer and outermost loop, as only those in one loop can interleave."""
 
     def __init__(self, writes: Sequence[Touch]) -> None:
         self._times: dict[tuple[str, SourceLoop], list[int]] = {}
@@ -254,7 +254,7 @@ class _Beside:
             raise LengthyError(f"more than {PAIRS} pairs of stores may depend on each other")
 
     def times(self, buffer: str, loops: Loops) -> Sequence[int]:
-        """When a buffer is written inside of the outermost of these loops."""
+        """Times of writes to a buffer within the outermost of these loops."""
         return self._times.get((buffer, loops[0]), ()) if loops else ()
 
 

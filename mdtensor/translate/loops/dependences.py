@@ -1,4 +1,4 @@
-"""Whether two accesses of a loop nest may touch one element, and in which iterations.
+"""Dependence tests between the accesses of a loop nest.
 
 The test is exact up to the rational shadow (see `integer_points`): loops' bounds, triangular ones
 too, and affine conditions count. An index that is not affine may be anything.
@@ -16,7 +16,7 @@ _FIRST, _SECOND = "", "'"
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """An access, read or write, in the iterations of `loops` where `conditions` are at least 0."""
+    """An access, read or write, in iterations of `loops` with all `conditions` non-negative."""
 
     buffer: str
     index: tuple[AffineIndex | None, ...]
@@ -25,7 +25,7 @@ class Touch:
 
 
 def carried_backwards(first: Touch, second: Touch) -> SourceLoop | None:
-    """A loop by which `second` touches an element that `first` touches in a later iteration.
+    """A loop that carries a dependence from `second` back to a later iteration of `first`.
 
     `first` comes before `second` in the text. If there is such a loop, all iterations of `first`
     cannot run before those of `second`.
@@ -50,7 +50,7 @@ def carried_backwards(first: Touch, second: Touch) -> SourceLoop | None:
 
 
 def repeated(write: Touch) -> SourceLoop | None:
-    """A loop that has two iterations which may write the same element."""
+    """A loop with two iterations that may write the same element; None if there is none."""
     equations, inequalities = _meeting(write, write)
     for loop in write.loops:
         ahead = _variable(loop, _FIRST) - _variable(loop, _SECOND)
@@ -63,7 +63,7 @@ def repeated(write: Touch) -> SourceLoop | None:
 def stays_inside(
     index: AffineIndex, extent: int, loops: Loops, conditions: tuple[AffineIndex, ...]
 ) -> bool:
-    """Whether an index lies between 0 and `extent` - 1 wherever its access runs."""
+    """Whether an index is within 0 to `extent` - 1 in all iterations of its access."""
     space = _space(Touch("", (), loops, conditions), _FIRST)
     value = _linear(index, _FIRST)
     below = Linear((), -1) - value
@@ -79,7 +79,7 @@ def _common(first: Loops, second: Loops) -> Loops:
 
 
 def _meeting(first: Touch, second: Touch) -> tuple[list[Linear], list[Linear]]:
-    """What holds where both touch one element."""
+    """The equations and inequalities for two accesses to touch one element."""
     equations = [
         _linear(lhs, _FIRST) - _linear(rhs, _SECOND)
         for lhs, rhs in zip(first.index, second.index, strict=True)

@@ -1,4 +1,4 @@
-"""Assignments to one element that follow one another become one assignment.
+"""Fusion of consecutive assignments to the same element.
 
 `w[i] = 0`, then a reduction into `w[i]`, then `w[i] = alpha * w[i]` is a reduction with an
 epilogue.
@@ -20,7 +20,7 @@ from mdtensor.translate.trees import params_in, rewritten, substitute, with_args
 
 
 def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
-    """The assignments with as few left as do the same."""
+    """Fuse assignments as far as possible."""
     found = list(listed)
     position = 0
     while position < len(found):
@@ -36,7 +36,7 @@ def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
 
 
 class Versions:
-    """Which version of its buffer each read sees, as `version_of`; for lists that stay."""
+    """Versions of buffers that reads see, as by `version_of`, for lists that do not change."""
 
     def __init__(self, listed: Sequence[Assignment]) -> None:
         self._times: dict[str, list[int]] = {}
@@ -46,12 +46,12 @@ class Versions:
             times.sort()
 
     def of(self, read: SourceRead) -> int:
-        """How many assignments to its buffer a read comes after."""
+        """The number of assignments to the read's buffer before it."""
         return bisect_left(self._times.get(read.buffer, ()), read.time)
 
 
 def version_of(listed: Sequence[Assignment], read: SourceRead) -> int:
-    """How many assignments to its buffer a read comes after."""
+    """The number of assignments to the read's buffer before it."""
     return sum(a.buffer == read.buffer and a.time < read.time for a in listed)
 
 
@@ -63,7 +63,7 @@ def _writer_before(listed: Sequence[Assignment], position: int) -> int | None:
 def _joined(
     nest: Nest, listed: Sequence[Assignment], before: int, position: int
 ) -> Assignment | None:
-    """The second of two assignments with the value of the first put where it reads it."""
+    """The second assignment with the first one's value substituted for its reads; or None."""
     first, second = listed[before], listed[position]
     loops = _matching(first, second)
     if loops is None:
@@ -87,7 +87,7 @@ def _joined(
 
 
 def _matching(first: Assignment, second: Assignment) -> dict[str, SourceLoop] | None:
-    """The loops of the second for the dims of the first, where both write the same elements."""
+    """A mapping from dims of the first to loops of the second, if both write the same elements."""
     if first.also or second.also:
         return None
     loops: dict[str, SourceLoop] = {}
@@ -109,7 +109,7 @@ def _has_reduction(nest: Nest, value: Expr) -> bool:
 
 
 def on_loops(nest: Nest, value: Expr, loops: Mapping[str, SourceLoop]) -> Expr:
-    """The value on other loops, with entries of its own."""
+    """Move a value to other loops, with new entries."""
     if all(dim == loop.name for dim, loop in loops.items()):
         return value
     entries: dict[int, Expr] = {}
@@ -134,18 +134,18 @@ def on_loops(nest: Nest, value: Expr, loops: Mapping[str, SourceLoop]) -> Expr:
 
 
 def simplified(expr: Expr) -> Expr:
-    """Without what does nothing: neutral operands, selections that exclude each other."""
+    """Remove neutral operands, and selections that exclude each other."""
     return rewritten(expr, _Simpler().rule)
 
 
 class _Simpler:
-    """The rule for nodes whose arguments are simplified; it knows the conditions met so far."""
+    """The bottom-up rewrite rule, with the set of conditions met so far."""
 
     def __init__(self) -> None:
         self._conditions: set[Expr] = set()
 
     def rule(self, expr: Expr) -> Expr:
-        """What a node becomes."""
+        """Simplify a node with simplified arguments."""
         if expr.op in ("add", "mul", "min", "max"):
             return _without_neutral(expr)
         return self._selection(expr) if expr.op == "select" else expr
@@ -166,7 +166,7 @@ class _Simpler:
 
 
 def _assuming(condition: Expr, expr: Expr, *, holds: bool) -> Expr:
-    """The value of an expression where a condition holds, or does not."""
+    """The expression under the assumption that a condition holds, or does not."""
 
     def chosen(node: Expr) -> Expr:
         is_known = node.op == "select" and node.args[0] == condition
@@ -176,7 +176,7 @@ def _assuming(condition: Expr, expr: Expr, *, holds: bool) -> Expr:
 
 
 def _without_neutral(expr: Expr) -> Expr:
-    """A sum without 0 and a product without 1.
+    """A reduction operation without a neutral operand, such as 0 of a sum.
 
     The only float that a sum with 0 changes is -0.
     """

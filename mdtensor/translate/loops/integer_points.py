@@ -1,7 +1,7 @@
-"""Whether a system of linear equations and inequalities over integers has a solution.
+"""Integer feasibility of linear systems, by Fourier-Motzkin elimination.
 
-Fourier's and Motzkin's elimination, with coefficients divided by their common divisor and
-constants rounded down. "No" is a proof; "maybe" is not: the rational shadow may hold no integers.
+Coefficients are divided by their common divisor and constants rounded down. "No" is a proof;
+"maybe" is not: the rational shadow may hold no integers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ROWS = 600
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A sum of coefficient times variable, plus a constant."""
+    """A linear expression: coefficients of variables, and a constant."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
 
     @classmethod
     def of(cls, terms: Mapping[str, int], constant: int = 0) -> Linear:
-        """With the variables in order, so that equal sums compare equal."""
+        """Build an expression with variables in canonical order."""
         return cls(tuple(sorted((v, c) for v, c in terms.items() if c)), constant)
 
     def __add__(self, other: Linear) -> Linear:
@@ -37,21 +37,21 @@ class Linear:
         return self + other.times(-1)
 
     def times(self, factor: int) -> Linear:
-        """The sum multiplied by an integer."""
+        """Multiply by an integer."""
         return Linear(tuple((v, factor * c) for v, c in self.terms), factor * self.constant)
 
     def coefficient(self, variable: str) -> int:
-        """That of a variable, 0 where it does not occur."""
+        """The coefficient of a variable; 0 if it does not occur."""
         return dict(self.terms).get(variable, 0)
 
     @property
     def divisor(self) -> int:
-        """The greatest common divisor of the coefficients, 0 of none."""
+        """The greatest common divisor of the coefficients; 0 without any."""
         return math.gcd(*(c for _, c in self.terms))
 
 
 def may_hold(equations: Iterable[Linear], inequalities: Iterable[Linear]) -> bool:
-    """False where no integers make all `equations` 0 and all `inequalities` at least 0.
+    """False if no integers make all `equations` 0 and all `inequalities` non-negative.
 
     >>> i, j = Linear.of({"i": 1}), Linear.of({"j": 1})
     >>> may_hold([i.times(2) - j.times(2) - Linear((), 1)], [])
@@ -81,7 +81,7 @@ def may_hold(equations: Iterable[Linear], inequalities: Iterable[Linear]) -> boo
 
 
 def _without(variable: str, equation: Linear, row: Linear) -> Linear:
-    """`row` with a variable replaced by what an equation says it is."""
+    """Eliminate a variable from `row` by an equation."""
     inside = row.coefficient(variable)
     if not inside:
         return row
@@ -118,7 +118,7 @@ def _products(rows: Iterable[Linear], variable: str) -> int:
 
 
 def _tightened(rows: Iterable[Linear]) -> list[Linear] | None:
-    """Rows in lowest terms, the strictest of each left-hand side; None if one cannot hold."""
+    """Normalised rows, the strictest per left-hand side; None if one is infeasible."""
     strictest: dict[tuple[tuple[str, int], ...], int] = {}
     for row in rows:
         if not row.terms:

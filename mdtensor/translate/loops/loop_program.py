@@ -1,4 +1,4 @@
-"""Programs of loops: steps on named arrays, and the program that they are."""
+"""Programs of loop nests: steps on named arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.translate.rewrites.parts import Box
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """One `md_hom`, and the names of the arrays that it reads and writes."""
+    """One `md_hom`, with the names of its input and output arrays."""
 
     md_hom: MDHom
     inputs: tuple[str, ...]
@@ -24,7 +24,7 @@ class LoopStep:
 
 @dataclass(frozen=True, slots=True)
 class RangeBegin:
-    """A step that computes the least begin of a loop, or 0, and the error where it is below 0.
+    """A check that a data-dependent loop begins at 0 or later: the step that computes it.
 
     None of `arrays` has elements below 0 where no begin is; with None, only the step tells.
     """
@@ -36,7 +36,7 @@ class RangeBegin:
 
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
-    """A program whose operands and results are parameters of a function, which are named.
+    """A program with a function's parameter names for its operands and results.
 
     `returned` names the parameters that the function returns, in order. Where the steps are to run
     one after the other, on arrays in C order, `windows` has the boxes of the arrays that each reads
@@ -60,7 +60,7 @@ class LoopProgram:
         fills: tuple[float | None, ...] = (),
         **fields: Any,
     ) -> LoopProgram:
-        """The program of steps on named arrays: `results` says which hold those of parameters."""
+        """Build the program of steps; `results` maps parameters to the arrays that hold them."""
         inner = [name for step in steps for name in (*step.inputs, *step.outputs)]
         names = list(dict.fromkeys((*operands, *results.values(), *inner)))
         slots = {name: slot for slot, name in enumerate(names)}

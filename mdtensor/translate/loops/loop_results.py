@@ -1,4 +1,4 @@
-"""The values that one point of an index space gives to outputs, and the `md_hom` of all points."""
+"""The results of one point of an index space, and the `md_hom` of all points."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Given = TensorSpec | np.dtype
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """What a point gives to one element of an output, in the type in which it is combined."""
+    """The value that a point contributes to one element of an output."""
 
     output: str
     index: tuple[AffineIndex, ...]
@@ -50,7 +50,7 @@ class LoopResult:
         dtype: np.dtype,
         node: ast.AST,
     ) -> LoopResult:
-        """With the value in the output's type, float32 for floats of 16 bits."""
+        """Build a result, cast to the output's type, or float32 for 16-bit floats."""
         found: list[AffineIndex] = []
         for axis in index:
             affine = affine_from_expr(axis)
@@ -68,7 +68,7 @@ class LoopResult:
 def combines_of(
     nest: Nest, results: Sequence[LoopResult], loops: Loops, combinations: Sequence[Combination]
 ) -> list[Combine]:
-    """The combinations of loops, their operators made for tuples of the results.
+    """The combine operators of loops, typed for tuples of the results.
 
     Raises TranslationError where an operator of values would combine what others find.
     """
@@ -116,7 +116,7 @@ def md_hom_of_results(
     results: Sequence[LoopResult],
     combines: Sequence[Combine],
 ) -> MDHom:
-    """The `md_hom` whose points give `results`, on inputs of the given specs.
+    """The `md_hom` whose points contribute `results`, on inputs of the given specs.
 
     Raises ProgramError where outputs lack indices of dims that stay, or leave their buffers.
     """
@@ -148,7 +148,7 @@ def md_hom_of_results(
 def _check_indices(
     source: FunctionSource, results: Sequence[LoopResult], loops: Loops, combines: Sequence[Combine]
 ) -> None:
-    """Checks that outputs have indices of all dims that stay, and of no others."""
+    """Checks that outputs are indexed by exactly the dims that are kept."""
     kept = tuple(
         loop
         for loop, combine in zip(loops, combines, strict=True)
@@ -184,7 +184,7 @@ def _check_indices(
 def _spec(
     name: str, given: Given, results: Sequence[LoopResult], extents: Mapping[str, int]
 ) -> TensorSpec:
-    """The spec of an output: by default the smallest array that has all elements written."""
+    """The spec of an output; by default the smallest that holds all written elements."""
     if isinstance(given, TensorSpec):
         return given
     indices = [result.index for result in results if result.output == name]
@@ -194,7 +194,7 @@ def _spec(
 
 
 def _span(axes: Sequence[AffineIndex], extents: Mapping[str, int]) -> int:
-    """Elements of an axis up to the last that is written."""
+    """The extent of an axis up to its last written element."""
     reached = [
         axis.bounds(extents)[1] + 1 for axis in axes if all(extents[dim] for dim in axis.dims)
     ]

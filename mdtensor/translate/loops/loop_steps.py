@@ -1,4 +1,4 @@
-"""From assignments to steps: which array holds which contents of a buffer, and what is copied.
+"""From assignments to steps: arrays for versions of buffers, and copies between them.
 
 A step must not write to what it reads, so an assignment that changes an array which is still read
 writes to a new one; elements that it leaves alone are copied before.
@@ -38,7 +38,7 @@ def without_dead(
     specs: Mapping[str, TensorSpec],
     inner: Collection[str],
 ) -> list[Assignment]:
-    """Without assignments that nobody reads before they are written over.
+    """Dead-store elimination: drop assignments that nobody reads before they are overwritten.
 
     Buffers in `inner` are gone when the function ends.
     """
@@ -69,7 +69,7 @@ def _is_read(nest: Nest, listed: Sequence[Assignment], buffer: str, version: int
 
 
 class Apart:
-    """Gives reductions arrays of their own where one `md_hom` cannot have them all."""
+    """Splits off reductions into arrays of their own, where one `md_hom` cannot hold them."""
 
     def __init__(self, nest: Nest, source: FunctionSource, specs: dict[str, TensorSpec]) -> None:
         self._nest = nest
@@ -77,7 +77,7 @@ class Apart:
         self._specs = specs
 
     def split(self, listed: Sequence[Assignment]) -> list[Assignment]:
-        """Assignments whose reductions have one operator and the same loops, and hold no others."""
+        """Split assignments so that each has reductions of one operator and the same loops."""
         found: list[Assignment] = []
         for assignment in listed:
             self._split(assignment, found)
@@ -106,7 +106,7 @@ class Apart:
         return not is_computed(nest, around, extents, lambda read: self._specs[read.buffer].shape)
 
     def _set_apart(self, position: int, reduced: Reduced, found: list[Assignment]) -> None:
-        """From now on, the entry at `position` reads an array that an assignment fills."""
+        """Compute a reduction into an array of its own, which its entry reads from now on."""
         dims = self._nest.dims_of(reduced.term)
         kept = tuple(loop for loop in reduced.outer if loop.name in dims)
         self._check_ranges(kept)
@@ -121,7 +121,7 @@ class Apart:
         )
 
     def _check_ranges(self, kept: Loops) -> None:
-        """Checks that no large array has a place for iterations that ranges leave out."""
+        """Checks that no split reduction needs a large array for data-dependent iterations."""
         names = {loop.name for loop in kept}
         for loop in kept:
             bounds = () if loop.range is None else (loop.range.begin, loop.range.end)
@@ -138,13 +138,13 @@ class Apart:
 
 
 def _around(nest: Nest, value: Expr) -> Expr:
-    """A value with constants for its reductions: what is computed when they are done."""
+    """A value with its reductions replaced by constants."""
     reduced = [n for n in params_in(value) if isinstance(nest.entries[n], Reduced)]
     return substitute(value, {n: const(0, nest.entries[n].dtype) for n in reduced})
 
 
 class Planner:
-    """Makes the steps of assignments.
+    """Plans the steps of assignments, with arrays for the versions of buffers.
 
     Arrays named in `in_place` may be written in part: what else is in them stays. `inner` are
     buffers of the function itself, with nothing in them at the beginning. `by_parts` means that an
@@ -173,11 +173,11 @@ class Planner:
         self._readers: dict[tuple[str, int], list[int]] = {}
 
     def place(self, buffer: str, version: int) -> str:
-        """The name of the array that holds a buffer after so many assignments."""
+        """The array that holds a version of a buffer."""
         return self._places.get((buffer, version), buffer)
 
     def steps(self, listed: Sequence[Assignment]) -> tuple[LoopStep, ...]:
-        """A step for every assignment, and one where old contents must be copied."""
+        """A step per assignment, and copies where old contents are needed."""
         self._versions = Versions(listed)
         self._readers = {}
         for position, assignment in enumerate(listed):
@@ -208,14 +208,14 @@ class Planner:
         return tuple(steps)
 
     def _may_write_over(self, position: int, buffer: str, version: int) -> bool:
-        """Whether an assignment may write to the array that holds its buffer before it."""
+        """Whether an assignment may overwrite its buffer's current array."""
         if not version and buffer not in self._inner and buffer not in self._in_place:
             return False
         readers = self._readers.get((buffer, version), ())
         return not any(version == 0 or reader >= position for reader in readers)
 
     def _is_alone(self, position: int, assignment: Assignment, version: int) -> bool:
-        """Whether nothing but an assignment to a part still reads what is there before it."""
+        """Whether a partial assignment is the only reader of the version that it overwrites."""
         readers = self._readers.get((assignment.buffer, version), ())
         return (
             self._by_parts
@@ -226,7 +226,7 @@ class Planner:
         )
 
     def _through_part(self, assignment: Assignment, target: str) -> list[LoopStep]:
-        """The steps that compute new elements beside an array, and copy them to it."""
+        """Steps that compute new elements in a temporary, and copy them to the target."""
         whole = self._step(assignment, target)
         md_hom, out = whole.md_hom, whole.md_hom.outputs[0]
         dims = md_hom.dims[: len(assignment.kept)]

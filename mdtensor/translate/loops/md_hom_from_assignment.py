@@ -1,4 +1,4 @@
-"""From an assignment of a loop nest to its `md_hom`.
+"""Assignments of a loop nest as `md_hom`s.
 
 The loops of the assignment concatenate, those of its reductions are combined point-wise, and what
 the assignment does with finished reductions is the epilogue.
@@ -41,7 +41,7 @@ Array = Callable[[SourceRead], tuple[str, TensorSpec]]
 
 @dataclass(slots=True)
 class Reader:
-    """Collects the accesses of views, and the buffers that they read.
+    """Builds the accesses of a view, and collects the buffers that they read.
 
     `array` says which array holds the buffer of a read, and its spec.
     """
@@ -53,7 +53,7 @@ class Reader:
     buffers: list[BufferSpec] = field(default_factory=list[BufferSpec])
 
     def view(self, results: Sequence[Expr]) -> tuple[tuple[BufferAccess, ...], dict[int, Expr]]:
-        """The accesses of all that results read, and the parameters for the nest's entries."""
+        """The accesses for all reads of the results, and parameters for the nest's entries."""
         exposed = {n for result in results for n in _exposed(self.nest, result)}
         accesses: list[BufferAccess] = []
         params: dict[int, Expr] = {}
@@ -76,7 +76,7 @@ class Reader:
     def axis(
         self, expr: Expr, read: SourceRead, axis: int, is_exposed: bool
     ) -> AffineIndex | ComputedIndex:
-        """The index of a read along one axis; one that may leave the axis is computed."""
+        """The index of a read along one axis; a ComputedIndex if it may be out of bounds."""
         affine = affine_from_expr(expr)
         if affine is None:
             return ComputedIndex(cast(expr, I64))
@@ -92,7 +92,7 @@ class Reader:
 
 
 def check_ends(source: FunctionSource, loops: Iterable[SourceLoop], node: ast.AST) -> None:
-    """Checks that loops whose bounds are data walk arrays, which say how far they go."""
+    """Checks that data-dependent loops have an extent, by arrays that they index."""
     for loop in loops:
         if loop.extent >= UNKNOWN:
             raise source.error(
@@ -105,7 +105,7 @@ def check_ends(source: FunctionSource, loops: Iterable[SourceLoop], node: ast.AS
 
 
 def check_inner_ranges(nest: Nest, source: FunctionSource, assignment: Assignment) -> None:
-    """Checks that no long range is asked for each iteration of loops which decide its bounds."""
+    """Checks that no reduction tests the bounds of too many data-dependent iterations."""
     for position in nest.entries_of(assignment.value):
         entry = nest.entries[position]
         loops = entry.loops if isinstance(entry, Reduced) else ()
@@ -132,7 +132,7 @@ def out_of_reach(
     extent: int,
     node: ast.AST,
 ) -> Exception:
-    """The error of an index that leaves its buffer."""
+    """The error for an index out of bounds."""
     low, high = index.bounds(extents)
     return source.error(
         node,
@@ -148,7 +148,7 @@ def is_computed(
     extents: Mapping[str, int],
     shape: Callable[[SourceRead], tuple[int, ...]],
 ) -> bool:
-    """Whether a value reads elements whose indices a view must compute."""
+    """Whether a value reads elements at indices that need a ComputedIndex."""
     for read in nest.reads_of(value).values():
         for expr, extent in zip(read.index, shape(read), strict=True):
             affine = affine_from_expr(expr)
@@ -212,7 +212,7 @@ def name_of(results: Sequence[Expr]) -> str:
 
 
 def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue | None:
-    """What is done with the finished tuple, None where it is the result."""
+    """The epilogue of finished reductions; None if the value is just the reduction."""
     nest = reader.nest
     finished: dict[int, Expr] = {}
     for n in params_in(value):
@@ -246,7 +246,7 @@ def check_reach(
     shape: Sequence[int],
     node: ast.AST,
 ) -> None:
-    """Checks that an index stays in its buffer while the dims run."""
+    """Checks that an index is within its buffer for all indices of the dims."""
     if 0 in extents.values():
         return
     for axis, (place, extent) in enumerate(zip(index, shape, strict=True)):
@@ -256,7 +256,7 @@ def check_reach(
 
 
 def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequence[int]) -> bool:
-    """Whether an index takes every place of an array while the dims run.
+    """Whether an index covers every element of an array.
 
     >>> covers([AffineIndex.of("i", offset=1)], {"i": 3}, (4,))
     False
@@ -273,7 +273,7 @@ def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequ
 
 
 def writes_all(md_hom: MDHom, output: str) -> bool:
-    """Whether one access of an output writes every element of it."""
+    """Whether one access of an output covers it."""
     number = next(n for n, buffer in enumerate(md_hom.outputs) if buffer.name == output)
     shape = md_hom.outputs[number].spec.shape
     indices = (
@@ -285,7 +285,7 @@ def writes_all(md_hom: MDHom, output: str) -> bool:
 
 
 def _exposed(nest: Nest, value: Expr) -> set[int]:
-    """Entries that are read whatever the conditions in a value are."""
+    """Entries that are read unconditionally."""
     found: set[int] = set()
     waiting, seen = [value], set[int]()
     while waiting:
@@ -304,7 +304,7 @@ def _exposed(nest: Nest, value: Expr) -> set[int]:
 
 
 def _below(entry: Entry) -> tuple[Expr, ...]:
-    """What is computed to read an entry."""
+    """The expressions that an entry depends on."""
     if isinstance(entry, SourceRead):
         return entry.index
     return (entry.term,) if isinstance(entry, Reduced) else ()

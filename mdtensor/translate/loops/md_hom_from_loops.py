@@ -1,4 +1,4 @@
-"""From a perfect loop nest with an operator for each loop to its `md_hom`.
+"""Perfect loop nests with a combine operator per loop, as an `md_hom`.
 
 The body computes one point of the iteration space; the operators say how points are combined
 (003, section 4.3, Figures 1 and 2).
@@ -82,7 +82,7 @@ def md_hom_from_loops(
 def _within_ranges(
     source: FunctionSource, results: Sequence[LoopResult], loops: Loops, combines: Sequence[Combine]
 ) -> list[LoopResult]:
-    """Results that count where loops whose bounds are data have iterations."""
+    """Mask results outside of data-dependent ranges by the operator's identity."""
     found = list(results)
     for position, (loop, combine) in enumerate(zip(loops, combines, strict=True)):
         if loop.range is None:
@@ -140,7 +140,7 @@ def check_nest(source: FunctionSource, count: int) -> None:
 
 
 def _busy(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Without texts and pass."""
+    """Statements without docstrings and `pass`."""
     return [
         s
         for s in statements
@@ -150,7 +150,7 @@ def _busy(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _results(tracer: Tracer, outputs: Mapping[str, Given]) -> list[LoopResult]:
-    """What the body computes, in the order of the outputs."""
+    """The body's results, in the order of the outputs."""
     source = tracer.source
     found: list[LoopResult] = []
     for output, given in outputs.items():

@@ -1,4 +1,4 @@
-"""From the three functions of the DSL, `out_view`, `md_hom` and `inp_view`, to an `MDHom`.
+"""The DSL's `out_view`, `md_hom` and `inp_view` as an `MDHom`.
 
 Definitions: 002, section 4.2.1, Figure 12, and section 7.1; in Python, 003, Listings 6 and 7.
 """
@@ -31,7 +31,7 @@ Accesses = tuple[tuple[str, tuple[Callable[..., Any], ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What a program of the DSL says: index functions, extents, scalar function, operators."""
+    """A program of the DSL: index functions, extents, scalar function, operators."""
 
     outputs: Accesses
     inputs: Accesses
@@ -41,7 +41,7 @@ class Views:
 
 
 class _Gathers:
-    """Notes the elements that index functions read."""
+    """Records reads by index functions; refuses stores."""
 
     def __init__(self, nest: Nest, loops: tuple[SourceLoop, ...], node: Any) -> None:
         self._nest = nest
@@ -65,7 +65,7 @@ def md_hom_from_views(
     specs: Mapping[str, TensorSpec],
     outputs: Mapping[str, Given],
 ) -> MDHom:
-    """The `md_hom` on inputs of the given specs; of outputs, specs or types only.
+    """The `md_hom` of views on inputs of the given specs; outputs have specs or only types.
 
     Index functions take an index for every dim, and return one for every axis. What they take by
     keyword only are inputs, from which they may read indices: `lambda i, j, *, idx: (idx[i], j)`.
@@ -110,7 +110,7 @@ def _dtype(given: Given) -> np.dtype:
 
 
 def _dims(views: Views) -> tuple[str, ...]:
-    """Names of the dims: the parameters of the first index function."""
+    """Names of the dims: the parameters of the first output's index function."""
     name, accesses = views.outputs[0]
     if not accesses:
         raise TranslationError(f"out_view has no index function of {name}", hint="w=[lambda i: i]")
@@ -146,7 +146,7 @@ def _index(
 
 
 def _values(views: Views, elements: Mapping[str, list[Expr]]) -> list[Any]:
-    """What the scalar function computes, in the order of the outputs' accesses."""
+    """The scalar function's results, in the order of the outputs' accesses."""
     counts = {name: len(functions) for name, functions in views.outputs}
     if parameters_of(views.function) == ("out", "inp"):
         given = {n: e[0] if len(e) == 1 else tuple(e) for n, e in elements.items()}

@@ -56,7 +56,7 @@ def md_homs_from_loops(
     blank: Collection[str] = (),
     in_place: Collection[str] = (),
 ) -> LoopProgram:
-    """The steps of a function whose loops name no operators.
+    """The steps of a function of loop nests without named operators.
 
     `arguments` are specs of arrays and the values of all other parameters. Arrays named in `blank`
     hold zeros at the beginning. Those named in `in_place` may be written in part, since what else
@@ -90,7 +90,7 @@ def md_homs_from_loops(
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The lines of loops that are written out, and of those that run in pieces.
+    """A translation strategy: lines of loops to unroll, and of loops to split into pieces.
 
     Where the steps run `in_order`, there may be many of them.
     """
@@ -100,7 +100,7 @@ class Way:
     in_order: bool = False
 
     def after(self, error: CarriedError, source: FunctionSource) -> Way | None:
-        """The way to try where a loop carries something in this one; None if there is none.
+        """The strategy to try after a loop-carried dependence in this one; None if there is none.
 
         What a variable carries becomes one expression, which compilers take long for.
         """
@@ -210,7 +210,7 @@ def _returned(value: Any, source: FunctionSource) -> tuple[str, ...]:
 
 
 def _filled(source: FunctionSource, spec: TensorSpec, name: str, fill: Any) -> Assignment:
-    """The assignment of one value to all elements, before all others."""
+    """An assignment of one value to a whole array, before all others."""
     loops = tuple(SourceLoop(f"{name}_{axis}", extent) for axis, extent in enumerate(spec.shape))
     index = tuple(AffineIndex.of(loop.name) for loop in loops)
     return Assignment(name, index, loops, const(fill, spec.dtype), -1, source.node)

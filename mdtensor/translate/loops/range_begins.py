@@ -1,4 +1,4 @@
-"""Where loops whose bounds are data begin: below 0 Python counts from the end, a dim does not.
+"""Checks of the begins of data-dependent loops, as negative indices count from the end.
 
 Calls look at the arrays that tell it, and refuse what would be another number than Python's.
 """
@@ -40,7 +40,7 @@ def range_begins(
     used: Mapping[str, SourceLoop],
     given: Collection[str],
 ) -> tuple[RangeBegin, ...]:
-    """What calls look at before the loops run, of those in `used` that may begin below 0.
+    """Checks before a call, for loops in `used` that may begin below 0.
 
     Only what arrays in `given` tell, which the function leaves as they are, is known before.
     """
@@ -102,7 +102,7 @@ def _is_unsigned(begin: Expr) -> bool:
 
 
 def _telling(nest: Nest, begin: Expr) -> tuple[str, ...] | None:
-    """The arrays of which elements make a begin that is not below 0 where none of them is."""
+    """The arrays that decide a begin, if it is >= 0 whenever their elements are; else None."""
     found: dict[str, None] = {}
     waiting = [begin]
     while waiting:

@@ -1,4 +1,4 @@
-"""Stores at indices that are data, such as `h[x[e]] += 1`: dims that go over the array's axes.
+"""Stores at data-dependent indices such as `h[x[e]] += 1`, as dims over the array's axes.
 
 An iteration stores where the index of such a dim is the one that it computes. Nothing is searched
 for: the lowering goes straight to the element (see `lower.problem.scatter_pattern`).
@@ -17,7 +17,7 @@ from mdtensor.translate.views import AffineIndex
 
 @dataclass(frozen=True, slots=True)
 class ScatterTarget:
-    """The elements that a store may write: their index, and the dims that it has besides loops.
+    """The elements that a store may write, with extra dims (`bins`) for computed indices.
 
     An iteration writes the element for which all of `tests` hold.
     """
@@ -28,14 +28,14 @@ class ScatterTarget:
     tests: tuple[Expr, ...] = ()
 
     def where(self, value: Expr, otherwise: Expr) -> Expr:
-        """A value at the element that an iteration writes, another one elsewhere."""
+        """Select a value at the element that an iteration writes, another one elsewhere."""
         for test in self.tests:
             value = select(test, value, otherwise)
         return value
 
 
 def places_of(store: SourceStore, shape: Sequence[int], name: str) -> ScatterTarget:
-    """The places of a store in an array; dims for axes whose indices are data begin with a name.
+    """The target of a store in an array; names of its extra dims begin with `name`.
 
     Indices below 0 count from the end; where one is outside of the array, nothing is written.
     """

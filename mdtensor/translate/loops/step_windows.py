@@ -1,4 +1,4 @@
-"""Steps on windows: a step that touches parts of arrays, as one on these parts alone.
+"""Steps on windows of their arrays, so that equal steps at other places share an `md_hom`.
 
 Iterations that run one after the other do the same in other places. On windows the places are no
 part of the `md_hom`, so that all of them share one, and its kernel.
@@ -23,7 +23,7 @@ NEAR = 4
 def windowed(
     steps: Sequence[LoopStep],
 ) -> tuple[tuple[LoopStep, ...], tuple[tuple[Box, ...], ...]]:
-    """The steps on the windows that they touch, and these; equal steps have one `md_hom`."""
+    """Steps on the windows that they access, with the windows; equal steps share an `md_hom`."""
     known: dict[MDHom, MDHom] = {}
     found = list(map(on_windows, steps))
     shared = [replace(s, md_hom=known.setdefault(s.md_hom, s.md_hom)) for s, _ in found]
@@ -31,7 +31,7 @@ def windowed(
 
 
 def on_windows(step: LoopStep) -> tuple[LoopStep, tuple[Box, ...]]:
-    """A step on the windows that it touches; equal steps in other places have one `md_hom`.
+    """A step on the windows that it accesses, with the windows.
 
     Accesses that differ by small constants share a window. An access with an index that is
     computed has the whole array.
@@ -62,7 +62,7 @@ _Bounds = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Cutter:
-    """Cuts windows out of buffers, which arrays of some names hold."""
+    """Cuts windows out of buffers held by named arrays."""
 
     whole: Sequence[BufferSpec]
     names: Sequence[str]
@@ -72,7 +72,7 @@ class _Cutter:
     windows: list[Box] = field(default_factory=list[Box])
 
     def views(self, view: Sequence[BufferAccess]) -> tuple[BufferAccess, ...]:
-        """The accesses on the windows that hold them, which are cut."""
+        """Cut windows for a view; the accesses relative to these."""
         groups: list[list[BufferAccess]] = []
         chosen: list[int] = []
         for access in view:
@@ -121,7 +121,7 @@ def _are_near(one: BufferAccess, other: BufferAccess) -> bool:
 
 
 def _moved(access: BufferAccess, buffer: int, box: _Bounds) -> BufferAccess:
-    """An access to a window that begins at the lower corner of a box."""
+    """An access relative to the lower corner of a window."""
     return BufferAccess(
         buffer,
         tuple(

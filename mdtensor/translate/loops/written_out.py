@@ -1,4 +1,4 @@
-"""Unrolled loops: their iterations become one assignment to several elements.
+"""Unrolled loops: consecutive assignments joined into one to several elements.
 
 What an iteration stores reaches the later ones as a value (store-to-load forwarding), so none of
 them waits for another, and all can be results of one kernel.
@@ -30,7 +30,7 @@ Index = tuple[AffineIndex, ...]
 def joined(
     nest: Nest, source: FunctionSource, listed: Sequence[Assignment], unrolled: Collection[int]
 ) -> list[Assignment]:
-    """The assignments, with fewer for the loops that begin in the lines `unrolled`.
+    """Join consecutive assignments within the loops at lines `unrolled`.
 
     Assignments to elements of one buffer that follow one another become one.
     """
@@ -49,7 +49,7 @@ def joined(
 
 
 class _Run:
-    """Assignments to elements of one buffer in the same loops, each after the one before it."""
+    """Consecutive assignments to elements of one buffer in the same loops."""
 
     def __init__(self, nest: Nest, first: Assignment, *, is_open: bool) -> None:
         self._nest = nest
@@ -59,7 +59,7 @@ class _Run:
         self._write(first.index, first.time, first.value)
 
     def takes(self, assignment: Assignment) -> bool:
-        """Adds an assignment if it can be part of the run."""
+        """Add an assignment if it can join the run; whether it was added."""
         first = self._members[0]
         is_alike = (assignment.buffer, assignment.kept) == (first.buffer, first.kept)
         if not (self._is_open and is_alike and self._is_plain(assignment)):
@@ -74,7 +74,7 @@ class _Run:
         return True
 
     def assignments(self, listed: Sequence[Assignment]) -> list[Assignment]:
-        """One assignment, unless others read what only some members have written."""
+        """The joined assignment, or the members if others read an intermediate state."""
         first, last = self._members[0], self._members[-1]
         others = [a for a in listed if not first.time <= a.time <= last.time]
         if len(self._members) == 1 or any(
@@ -91,13 +91,13 @@ class _Run:
         ]
 
     def _is_plain(self, assignment: Assignment) -> bool:
-        """Whether all iterations of the loops exist, and the value has no reductions."""
+        """Whether the loops have no conditions, and the value no reductions."""
         entries = (self._nest.entries[n] for n in self._nest.entries_of(assignment.value))
         is_reduced = any(isinstance(entry, Reduced) for entry in entries)
         return not is_reduced and not any(loop.tests for loop in assignment.kept)
 
     def _forwarded(self, assignment: Assignment) -> Expr | None:
-        """The value with those of elements that the run wrote before; None where that is open."""
+        """The value with earlier stores of the run forwarded; None if that is undecidable."""
         direct = params_in(assignment.value)
         held: dict[int, Expr] = {}
         for position, read in self._nest.reads_of(assignment.value).items():
@@ -114,7 +114,7 @@ class _Run:
         return substitute(assignment.value, held) if held else assignment.value
 
     def _is_known(self, index: Index) -> bool:
-        """Whether each element of the run is the one at an index in all iterations, or in none."""
+        """Whether an index is equal to or disjoint from each element that the run wrote."""
         return all(other == index or _are_apart(other, index) for other in self._written)
 
     def _write(self, index: Index, time: int, value: Expr) -> None:
@@ -125,7 +125,7 @@ class _Run:
 
 
 def _are_apart(one: Index, other: Index) -> bool:
-    """Whether two indices differ by their constants along an axis, whatever iterations they are of.
+    """Whether two indices differ along an axis in all iterations.
 
     What is below 0 may be counted from the end.
     """

@@ -1,4 +1,4 @@
-"""Functions that assign what they compute instead of returning it, as the listings write them.
+"""Functions that assign their results to a parameter instead of returning them.
 
 `def plus(res, lhs, rhs): res = lhs + rhs` is a combine operator (002, Listing 42), and so is one
 that assigns fields, `res['w'] = …` (003, Listing 11); `def f(out, inp): out['w'] = …` is a scalar
@@ -23,7 +23,7 @@ from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 
 
 class Fields:
-    """Named values, some of which may be set under conditions."""
+    """Named values that may be set under conditions."""
 
     def __init__(self, what: str, names: Sequence[str], known: Mapping[str, Any] | None = None):
         self._what = what
@@ -41,7 +41,7 @@ class Fields:
         self._cases[name] = Cases(value)
 
     def set_where(self, condition: Any, name: str, value: Any) -> None:
-        """An assignment under a condition."""
+        """Assign a field under a condition."""
         self._check(name)
         before = self._cases.get(name)
         after = Cases(value, condition) if before is None else before.then(condition, value)
@@ -49,7 +49,7 @@ class Fields:
 
     @property
     def unset(self) -> list[str]:
-        """Names without a value in some case."""
+        """Names that lack a value in some case."""
         return [n for n in self._names if n not in self._cases or not self._cases[n].is_set]
 
     def _check(self, name: str) -> None:
@@ -60,13 +60,13 @@ class Fields:
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of a function's positional parameters, none of what is no Python function."""
+    """Names of a function's positional parameters; empty for other callables."""
     code = getattr(function, "__code__", None)
     return () if code is None else code.co_varnames[: code.co_argcount]
 
 
 def assigns(function: object) -> bool:
-    """Whether a function is a combine operator that assigns its first of three parameters."""
+    """Whether a function is an operator `(res, lhs, rhs)` that assigns its first parameter."""
     return callable(function) and len(parameters_of(function)) == 3
 
 
@@ -121,7 +121,7 @@ def operator_from_assigning(
 
 
 class OperatorSide:
-    """One side of an operator: its fields by key."""
+    """One side of an operator: fields by name."""
 
     def __init__(self, fields: Mapping[str, Expr], name: str) -> None:
         self._fields = fields
@@ -143,7 +143,7 @@ class OperatorSide:
 def results_of_assigning(
     function: Callable[..., Any], inputs: Mapping[str, Any], outputs: Sequence[str]
 ) -> dict[str, Any]:
-    """What a function `(out, inp)` assigns to the outputs, by name.
+    """The values that a function `(out, inp)` assigns to the outputs, by name.
 
     `inputs` are the elements of every buffer: one, or a tuple where it is accessed several times.
     """

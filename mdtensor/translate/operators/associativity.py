@@ -1,4 +1,4 @@
-"""Tests of what an `md_hom` takes for granted about its operators, on random values.
+"""Randomised tests of operators: associativity, identity, commutativity, interchange.
 
 A part of a dim may be cut anywhere, so operators are associative; an identity changes nothing;
 lanes and work-items reorder what commutes; and where nobody said which dim is combined first,
@@ -31,7 +31,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def check(operator: Operator, samples: Tuple | None = None) -> None:
-    """Puts associativity, identity and declared commutativity of an operator to the test.
+    """Test associativity, identity and declared commutativity of an operator.
 
     Without `samples`, any values will do: 0, ±1, small ones and large ones whose sums fit the type;
     NaN and infinities are left out, and points at which a result is not finite do not count. With
@@ -100,7 +100,7 @@ def _check_commutativity(operator: Operator, a: Tuple, b: Tuple) -> None:
 
 
 def check_interchange(outer: Operator, inner: Operator, samples: Tuple | None = None) -> None:
-    """Puts to the test that the dims of two operators may be combined in either order.
+    """Test that two operators on different dims may be applied in either order.
 
     `samples` are as for `check`.
 
@@ -126,7 +126,7 @@ def check_interchange(outer: Operator, inner: Operator, samples: Tuple | None = 
 
 
 def check_md_hom(md_hom: MDHom, *, is_ordered: bool = False) -> None:
-    """Puts every operator of an `md_hom` to the test, and every pair on different dims.
+    """Test every operator of an `md_hom`, and every pair on different dims.
 
     The tuples are those that its scalar function gives for random elements. Where somebody said
     which dim is combined first (`is_ordered`), operators need not interchange: dims of different
@@ -150,7 +150,7 @@ def check_md_hom(md_hom: MDHom, *, is_ordered: bool = False) -> None:
 
 
 def _results(md_hom: MDHom) -> Tuple:
-    """What the scalar function gives for random elements and indices."""
+    """Results of the scalar function for random elements and indices."""
     rng = np.random.default_rng(0)
     elements = [_values(rng, dtype) for dtype in md_hom.scalar.params]
     indices = {
@@ -163,7 +163,7 @@ def _results(md_hom: MDHom) -> Tuple:
 
 
 def _drawn(operators: Sequence[Operator], samples: Tuple | None, count: int) -> list[Tuple]:
-    """So many tuples of arrays, in the types in which the reference computes."""
+    """`count` random tuples of arrays, in the reference's wider types."""
     rng = np.random.default_rng(0)
     if samples is None:
         types = operators[0].dtypes
@@ -201,7 +201,7 @@ def _values(rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
 
 
 def _reals(rng: np.random.Generator) -> np.ndarray:
-    """Numbers that sums and products of a few keep exactly, so that little is lost to rounding."""
+    """Random dyadic numbers, whose sums and products are mostly exact."""
     special = rng.choice([0.0, 1.0, -1.0, 0.5, 1024.0, -1024.0], POINTS)
     return np.where(rng.random(POINTS) < 0.4, special, rng.integers(-64, 64, POINTS) / 8)
 
@@ -214,7 +214,7 @@ def _plainest(
     *,
     strict: bool = False,
 ) -> int | None:
-    """Among the points at which two results differ, that with the smallest given numbers.
+    """The point of the smallest inputs at which two results differ; None if they agree.
 
     Results that are not finite count only where the test is `strict`.
     """

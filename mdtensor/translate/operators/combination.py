@@ -1,4 +1,4 @@
-"""How a dim is combined, as users say it: `cc`, `pw("add")`, `ps("max")`."""
+"""Users' specification of how a dim is combined: `cc`, `pw("add")`, `ps("max")`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """How one dim is combined: `cc` keeps it, `pw(op)` reduces it, `ps(op)` makes prefix sums.
+    """The combination of one dim: `cc` keeps it, `pw(op)` reduces, `ps(op)` scans.
 
     The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2; `operator` is as
     `combine_operators.operator_of` takes it.

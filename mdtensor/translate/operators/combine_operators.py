@@ -1,4 +1,4 @@
-"""Combine operators as users say them: by name, or as functions that get their types later."""
+"""Users' combine operators: names, or functions that are typed later."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OF_FUNCTIONS_ON_BOOLEANS: Mapping[Any, str] = {
 
 @dataclass(frozen=True)
 class OperatorFunction(Decorated):
-    """A function of two tuples with what is known of it, for tuples of any types.
+    """An untyped operator: a function of two tuples, with its identity and commutativity.
 
     Where tuples have one element, the function gets the elements themselves.
     """
@@ -76,13 +76,13 @@ class OperatorFunction(Decorated):
         return getattr(self.function, "__name__", "op")
 
     def __call__(self, lhs: Any, rhs: Any) -> Any:
-        """What the function returns, also for symbolic values."""
+        """Apply the function, to symbolic values too."""
         from mdtensor.translate.python.expr_from_function import traced
 
         return traced(self.function, lhs, rhs)
 
     def on(self, dtypes: Sequence[np.dtype]) -> Operator:
-        """The operator on tuples of these types."""
+        """Type the operator for tuples of these types."""
         if self.identity is not None and len(self.identity) != len(dtypes):
             raise TranslationError(
                 f"the identity of operator {self.__name__!r} has {len(self.identity)} values for"
@@ -140,7 +140,7 @@ def operator(
 def operator_of(
     said: object, dtypes: Sequence[np.dtype], identity: tuple[Number, ...] | None = None
 ) -> Operator:
-    """The operator that a name or a function stands for, on tuples of the given types.
+    """Resolve a name or a function to an operator on tuples of the given types.
 
     Functions of NumPy and of Python that have such a name stand for it. `identity` is that of
     another plain function.
@@ -168,7 +168,7 @@ def operator_of(
 
 
 def operator_name(said: object, dtypes: Sequence[np.dtype] = ()) -> str | None:
-    """The name of an operator that has one, given by name or as a function; None of others.
+    """The name of a named operator, given by name or as a known function; None for others.
 
     >>> operator_name(np.add), operator_name("max"), operator_name(lambda a, b: a + b)
     ('add', 'max', None)

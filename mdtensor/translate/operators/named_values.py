@@ -1,4 +1,4 @@
-"""Tuples whose elements have names, in operators and as results of functions."""
+"""Tuples with named elements, in operators and as functions' results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.translate.trees import all_substituted
 def in_order(
     returned: Any, names: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
-    """The results, and the names of their fields."""
+    """Normalise a function's result to field names (None without names) and a tuple."""
     if isinstance(returned, Mapping):
         named: Mapping[str, Any] = returned  # pyright: ignore[reportUnknownVariableType]
         order = names or tuple(named)
@@ -43,7 +43,7 @@ class NamedValues(tuple[Any, ...]):
 
     @classmethod
     def of(cls, names: tuple[str, ...], values: Sequence[Any]) -> NamedValues:
-        """Values with their names."""
+        """Build a tuple with names."""
         made = cls(values)
         made._names = names
         return made
@@ -70,7 +70,7 @@ class NamedValues(tuple[Any, ...]):
 
 @dataclass(frozen=True)
 class _OnNamed:
-    """A combine operator that gets its tuples with names."""
+    """A combine operator called on tuples with named elements."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class _OnNamed:
 
 
 def by_name(said: Any, names: tuple[str, ...]) -> Any:
-    """What `combine` says, its functions on named values."""
+    """Wrap the functions of `combine` so that they get tuples with named elements."""
     if isinstance(said, Mapping):
         by_dim: Mapping[str, Any] = said  # pyright: ignore[reportUnknownVariableType]
         return {dim: by_name(value, names) for dim, value in by_dim.items()}

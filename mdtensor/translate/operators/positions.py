@@ -1,4 +1,4 @@
-"""Operators of dims, where some of them find positions and others combine values alone.
+"""Operators of dims that mix `argmin` or `argmax` with operators on values.
 
 `argmin` and `argmax` take tuples (value, index …). An operator such as `add` that is applied to
 such tuples before them means the values; the indices are the same along its dim, and are kept.
@@ -24,7 +24,7 @@ _COUNTING = ("add", "mul", "xor", "logaddexp")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an element of a tuple comes from: the dims it depends on; whether it is an index."""
+    """The origin of a tuple's element: the dims it depends on, and if it is an index."""
 
     dims: frozenset[str]
     is_index: bool
@@ -38,7 +38,7 @@ def operators_by_dim(
     *,
     is_place: bool = False,
 ) -> dict[str, Operator]:
-    """The operator of every dim that is combined, on tuples of these types.
+    """The operator of every combined dim, typed for tuples.
 
     `combinations` are in the order of an `md_hom`, whose last dim is combined first. `make` makes
     an operator of a combination on tuples of some types. `is_place` says that nobody wrote
@@ -63,7 +63,7 @@ def operators_by_dim(
 
 
 def on_values(operator: Operator, dtypes: Sequence[np.dtype]) -> Operator:
-    """An operator on the first elements of tuples, whose other elements are equal on both sides.
+    """Apply an operator to the first elements of tuples; the others are equal on both sides.
 
     >>> on_values(named("add", ["f4"]), [np.dtype("f4"), np.dtype("i8")]).results
     ((p0 + p2), min(p1, p3))
@@ -111,7 +111,7 @@ def _check_origins(
 
 
 def _check_indices(name: str, names: Mapping[str, str | None], origins: Sequence[Origin]) -> None:
-    """Refuses sums of indices of other dims, on which an operator of tuples depends."""
+    """Refuse counting operators on indices of other dims, such as sums of them."""
     said = names[name]
     others = [dim for dim, other in names.items() if other is None]
     if said not in _COUNTING or not others:

@@ -1,4 +1,4 @@
-"""A program for each element of a batch: every `md_hom` has one more dim, the outermost."""
+"""Batched programs: every `md_hom` has a batch dim, the outermost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def batched(program: Program, specs: Sequence[TensorSpec], are_batched: Sequence[bool]) -> Program:
-    """The program whose operands have one more axis, the first, where `are_batched`.
+    """Add a leading batch axis to the operands flagged in `are_batched`, and to all results.
 
     `specs` are those of the operands with that axis; the results all have it.
 

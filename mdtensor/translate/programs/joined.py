@@ -1,4 +1,4 @@
-"""Several programs as one, where later ones read what earlier ones gave."""
+"""Composition of several programs into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Call = tuple[Program, tuple[int, ...]]
 def joined(
     operands: Sequence[TensorSpec], calls: Sequence[Call], results: Sequence[int]
 ) -> Program:
-    """The steps of all calls in one program on these operands, giving the results.
+    """Compose calls into one program on these operands with these results.
 
     Arrays are numbered: operands first, then the results of each call, in order. A program on all
     operands in order that gives its own results is returned as it is.

@@ -1,4 +1,4 @@
-"""A program on other operands: without those that none of its steps reads, or elsewhere."""
+"""Programs with other operands: some removed, or with other strides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.translate.md_hom_program import Program, Step
 
 
 def without_operands(program: Program, unread: Collection[int]) -> Program:
-    """The same program on the other operands, in order.
+    """Remove unread operands from a program, and renumber its slots.
 
     Raises TranslationError where a step reads one of them.
     """
@@ -31,7 +31,7 @@ def without_operands(program: Program, unread: Collection[int]) -> Program:
 
 
 def with_layouts(program: Program, specs: Sequence[TensorSpec]) -> Program:
-    """The same program on operands with other strides.
+    """Replace the operands' strides.
 
     Raises TranslationError where they have another shape or type.
     """

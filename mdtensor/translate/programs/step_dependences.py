@@ -1,4 +1,4 @@
-"""Dependences between steps: whether two of them access what the other one writes."""
+"""Dependences between steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def are_apart(one: Step | FusedStep, other: Step | FusedStep) -> bool:
 
 
 def _miss(one: MDHom, mine: BufferAccess, other: MDHom, theirs: BufferAccess) -> bool:
-    """Whether two accesses are disjoint: along some axis they have no index in common."""
+    """Whether two accesses are disjoint: their indices are, along some axis."""
     for first, second in zip(mine.index, theirs.index, strict=True):
         if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):
             low, high = first.bounds(one.extents)
@@ -47,7 +47,7 @@ def _count(index: AffineIndex, md_hom: MDHom) -> int:
 
 
 def _places(index: AffineIndex, md_hom: MDHom) -> np.ndarray:
-    """All values that an index takes."""
+    """All values of an index."""
     places = np.array([index.offset])
     for dim, coefficient in index.coefficients:
         steps = coefficient * np.arange(md_hom.extents[dim])

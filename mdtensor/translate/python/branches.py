@@ -1,4 +1,4 @@
-"""Values that a condition chooses where branches of a program come together."""
+"""Merging of values at control-flow joins, by selection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.translate.tracing import while_tracing
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What a variable is after branches of which only one sets it, or that set what has no choice.
+    """A variable's value after branches that cannot be merged, or that only one branch sets.
 
     `why` goes to the message of the error that its use is, `hint` to its hint.
     """
@@ -25,11 +25,11 @@ class Undecided:
 
 
 class NoChoiceError(ValueError):
-    """No condition can choose between two values; the message says what they are."""
+    """Two values cannot be merged by a selection; the message describes them."""
 
 
 def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
-    """The value that a condition chooses; tuples are chosen element by element.
+    """Select between two values, elementwise for tuples and dicts.
 
     Raises a ValueError where the two cannot be brought together.
     """
@@ -60,7 +60,7 @@ def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
 
 
 def _is_record(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is the fields of a record, by name."""
+    """Whether a value is a dict of a record's fields."""
     return isinstance(value, dict)
 
 

@@ -1,4 +1,4 @@
-"""The values of calls: which functions are run here, by their statements, and which by Python."""
+"""Evaluation of calls: Python functions are interpreted, others called natively."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FOLDS: Any = (min, max, sum, any, all)
 
 
 class Calls(Expressions):
-    """Calls functions on values, some of which may be symbolic."""
+    """Evaluates calls on symbolic and concrete values."""
 
     def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
         function = self._value(node.func, variables)
@@ -69,7 +69,7 @@ class Calls(Expressions):
     def call(
         self, node: ast.AST, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """The value that a function returns for values, some of which may be symbolic."""
+        """Call a function on values, some of which may be symbolic."""
         if isinstance(function, partial):
             given = (*function.args, *args), {**function.keywords, **kwargs}
             return self.call(node, function.func, *given)
@@ -111,7 +111,7 @@ class Calls(Expressions):
         return while_tracing(self._guarded, node, function, *called, **kwargs)
 
     def _callable(self, node: ast.AST, value: Any) -> Any:
-        """A function that is handed to one that is no Python, such as `map`, is run here too."""
+        """Wrap a function passed to a native one, such as `map`, so that it is interpreted."""
         if not isinstance(value, LocalFunction | FunctionType):
             return value
 
@@ -129,7 +129,7 @@ class Calls(Expressions):
         kwargs: Mapping[str, Any],
         code: object = None,
     ) -> Any:
-        """Runs the statements of a function."""
+        """Interpret a function's statements."""
 
     def _function(
         self, node: ast.FunctionDef | ast.Lambda, variables: dict[str, Any]
@@ -147,7 +147,7 @@ class Calls(Expressions):
 
 
 def _changed(function: Any, args: Sequence[Any]) -> Any:
-    """The object that a call changes: that of a method which does so, or the first of setattr."""
+    """The object that a call mutates: a mutating method's owner, or setattr's target; or None."""
     if function is setattr or function is delattr:
         return args[0] if args else None
     if not isinstance(function, BuiltinFunctionType) or function.__name__ not in CHANGES:

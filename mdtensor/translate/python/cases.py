@@ -1,4 +1,4 @@
-"""Values that are set under conditions, case by case, until every case is covered."""
+"""Values assigned under conditions, and whether these cover all cases."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ATOMS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """What a variable is, in the cases in which it is set: those where `covered` holds."""
+    """A variable's value where `covered` holds."""
 
     value: Any
     covered: Any = True
 
     def then(self, condition: Any, value: Any) -> Cases:
-        """After another assignment, under a condition."""
+        """Add an assignment under a condition."""
         if not isinstance(condition, Expr):
             return Cases(value) if condition else self
         return Cases(select(condition, value, self.value), disjunction(self.covered, condition))
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a value in every case.
+        """Whether the cases cover everything.
 
         >>> from mdtensor.translate.scalar import apply, param
         >>> a, x, y = param(0, "?"), param(1, "f4"), param(2, "f4")
@@ -41,7 +41,7 @@ class Cases:
 
 
 def always(condition: Any) -> bool:
-    """Whether a condition holds whatever the comparisons in it give."""
+    """Whether a condition is a tautology in its comparisons."""
     if not isinstance(condition, Expr):
         return bool(condition)
     atoms = _atoms(condition)
@@ -61,7 +61,7 @@ _LOGIC: Mapping[str, Callable[[list[bool]], bool]] = {
 
 
 def _atoms(condition: Expr) -> list[Expr]:
-    """The comparisons of a condition."""
+    """The distinct comparisons in a condition."""
     found: dict[Expr, None] = {}
     waiting, seen = [condition], set[int]()
     while waiting:

@@ -1,4 +1,4 @@
-"""What functions of Python may say that calling them on symbolic values would pass over.
+"""Detection of Python code whose effects a symbolic call would miss, from its bytecode.
 
 Nothing raises in a kernel, so no `except` would be entered; variables around a function would be
 set once, while it is translated; `isinstance` and `str` would tell of symbols. All this is seen in
@@ -43,7 +43,7 @@ _NAMES = CHANGES | _OF_OBJECTS | (set(dir(Expr)) - ATTRIBUTES)
 
 
 class Doubt(Enum):
-    """Whether a function must be read from its source: no, if it can be, in any case."""
+    """Whether a function's source must be interpreted: no, if it is available, or always."""
 
     NONE = 0
     SOME = 1
@@ -51,7 +51,7 @@ class Doubt(Enum):
 
 
 def doubt_of(function: object) -> Doubt:
-    """How much a function, or one that it may call, says besides computing.
+    """The doubt about a function and all functions that it may call.
 
     >>> doubt_of(lambda x: x + 1), doubt_of(lambda x: isinstance(x, float))
     (<Doubt.NONE: 0>, <Doubt.SOME: 1>)
@@ -70,7 +70,7 @@ def doubt_of(function: object) -> Doubt:
 
 
 def python_function(value: Any) -> FunctionType | None:
-    """The function of Python that runs when a value is called; None for all others."""
+    """The Python function that runs when a value is called; None for native ones."""
     if isinstance(value, partial):
         return python_function(value.func)
     if isinstance(value, MethodType):
@@ -79,7 +79,7 @@ def python_function(value: Any) -> FunctionType | None:
 
 
 def _collect(function: FunctionType, seen: dict[CodeType, FunctionType]) -> None:
-    """The code of a function and of those that it names, and so on."""
+    """Collect the code of a function and, transitively, of those that it names."""
     if function.__code__ in seen or is_own(function):
         return
     seen[function.__code__] = function
@@ -90,7 +90,7 @@ def _collect(function: FunctionType, seen: dict[CodeType, FunctionType]) -> None
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
-    """What a function may mean by the names that it reads: around it, and in modules."""
+    """The objects that a function's free and global names may refer to."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -117,7 +117,7 @@ def _instructions(code: CodeType) -> frozenset[str]:
 
 
 def _sets(code: CodeType, names: tuple[str, ...]) -> bool:
-    """Whether code sets one of these names, which it takes from around it."""
+    """Whether code assigns one of these closure variables."""
     return "STORE_DEREF" in _instructions(code) and any(
         instruction.opname == "STORE_DEREF" and instruction.argval in names
         for instruction in dis.get_instructions(code)

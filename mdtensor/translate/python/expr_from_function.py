@@ -1,4 +1,4 @@
-"""From Python functions to expressions: by calling them, or else from their source.
+"""Python functions as expressions: called on symbols, or interpreted from their source.
 
 A function is called on symbolic values first; that is enough where it only computes. Where it asks
 for what is known only when the kernel runs (`if`, `and`, `==`, `math.exp`), or may say something
@@ -39,14 +39,14 @@ _NOWHERE = FunctionSource(
 
 
 def no_function(given: object) -> TranslationError:
-    """The error for what stands where a function of elements should."""
+    """The error for an argument that is no function of elements."""
     return TranslationError(
         f"{shown(given)} is no function", hint="a function of elements, such as lambda x: x + 1"
     )
 
 
 def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function returns for symbolic values: expressions, tuples of them, or what it has.
+    """Trace a function on symbolic values: its result, of expressions, tuples or other objects.
 
     The function may run twice, once as it is and once from its source.
 
@@ -91,7 +91,7 @@ def _interpreted(
     kwargs: Mapping[str, Any],
     refused: Exception | None,
 ) -> Any:
-    """What a function returns when it is read from its source; `refused` is why it must be."""
+    """Interpret a function from its source; `refused` is the error of calling it, if any."""
     known = python_function(function)
     is_read = known is not None and (is_own(known) or source_of(known) is not None)
     try:
@@ -114,7 +114,7 @@ def _interpreted(
 
 
 def _check_value(function: object, returned: object) -> None:
-    """Calling a generator or a coroutine runs nothing of it."""
+    """Refuse coroutines and generators, whose call runs none of their code."""
     if inspect.iscoroutine(returned):
         returned.close()
     elif not inspect.isgenerator(returned):
@@ -137,7 +137,7 @@ def scalar_function(
     name: str | None = None,
     hint: str = "a parameter for every element, then the indices' names after a *",
 ) -> ScalarFunction:
-    """The function `f` of an `md_hom` from one of Python, on elements of the given types.
+    """Trace a Python function of elements as the scalar function of an `md_hom`.
 
     Positional parameters are the elements, keyword-only ones the indices of the dims that
     `indices` has for their names, as int64. A tuple is several results. A result of Python's
@@ -164,7 +164,7 @@ def scalar_function(
 def _indices(
     function: Callable[..., Any], name: str, count: int, indices: Mapping[str, str], hint: str
 ) -> dict[str, Expr]:
-    """The values of keyword-only parameters; checks that there are parameters for the elements."""
+    """The values of keyword-only parameters (indices); checks the number of elements."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -202,7 +202,7 @@ def _result(value: object, types: Sequence[np.dtype], name: str) -> Expr:
 
 
 def settled(expr: Expr, types: Sequence[np.dtype]) -> Expr:
-    """An expression with a type of its own: weak floating numbers take that of the elements."""
+    """Give a weak expression a type; floating numbers take that of the elements."""
     if not expr.weak:
         return expr
     floating = [dtype for dtype in types if kind_of(dtype) in "fc"]

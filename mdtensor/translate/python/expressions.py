@@ -1,4 +1,4 @@
-"""The values of Python's expressions, some of which may be symbolic."""
+"""Evaluation of Python expressions on symbolic and concrete values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHANGEABLE: Any = (list, dict, set, np.ndarray)
 
 
 class Expressions(ABC):
-    """Evaluates expressions of one function; `namespace` has what is no variable of its own.
+    """Evaluates expressions of one function; `namespace` has its non-local names.
 
     `callers` are the functions that led here, so that recursion is noticed; `around` are the
     objects that functions found around them, which no kernel changes.
@@ -54,7 +54,7 @@ class Expressions(ABC):
         self._conditions: list[Any] = []
 
     def evaluate(self, expression: ast.expr, environment: dict[str, Any]) -> Any:
-        """The value of one expression."""
+        """Evaluate one expression."""
         return self._value(expression, environment)
 
     @property
@@ -132,17 +132,17 @@ class Expressions(ABC):
         return value
 
     def _from_around(self, value: Any) -> Any:
-        """Notes an object that was there before the function ran."""
+        """Record an object that existed before the function ran, and return it."""
         if isinstance(value, _CHANGEABLE) or hasattr(value, "__dict__"):
             self.around[id(value)] = value
         return value
 
     def _part(self, holder: Any, value: Any) -> Any:
-        """A part of an object; it comes from around the function where the object does."""
+        """Return a part of an object, recorded as existing before if the object was."""
         return self._from_around(value) if id(holder) in self.around else value
 
     def _check_change(self, node: ast.AST, holder: Any) -> None:
-        """Refuses to change an object that was there before the function ran."""
+        """Refuse mutation of objects that existed before the function ran."""
         if id(holder) in self.around:
             raise self._passed_over(
                 node,
@@ -152,7 +152,7 @@ class Expressions(ABC):
             )
 
     def _check_attribute(self, node: ast.AST, holder: Any, name: str) -> None:
-        """Refuses attributes of elements that are those of an expression, not of its value."""
+        """Refuse an expression's attributes that numbers lack."""
         if isinstance(holder, Expr) and name not in ATTRIBUTES:
             raise self._passed_over(
                 node,
@@ -168,7 +168,7 @@ class Expressions(ABC):
         return self._guarded(node, operator.getitem, holder, index)
 
     def _check_place(self, node: ast.Subscript, holder: Any, index: Any) -> None:
-        """Refuses to look into a list, or an array that is no operand, at a symbolic place."""
+        """Refuse symbolic indices into lists, tuples, strings and arrays."""
         kind = type(holder).__name__
         name = ast.unparse(node.value)
         if isinstance(holder, np.ndarray) and is_symbolic(index):
@@ -186,7 +186,7 @@ class Expressions(ABC):
             )
 
     def _formatted(self, node: ast.FormattedValue, variables: dict[str, Any]) -> str:
-        """A part of an f-string; Python's versions differ in where it says that one stands."""
+        """A formatted field of an f-string; refused for symbolic values."""
         value = self._value(node.value, variables)
         converted = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(node.conversion)
         spec = "" if node.format_spec is None else self._value(node.format_spec, variables)
@@ -195,7 +195,7 @@ class Expressions(ABC):
         return self._printed(node.value, format, converted(value) if converted else value, spec)
 
     def _printed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
-        """The text that a function makes of values; of what only kernels know, there is none."""
+        """Convert values to text by a function; refused for symbolic values."""
         try:
             return while_tracing(self._guarded, node, function, *args)
         except ProgramError as error:
@@ -204,7 +204,7 @@ class Expressions(ABC):
             raise self._passed_over(node, error.message, error.hint) from error
 
     def _hashed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
-        """The result of a function that looks for values by their hash, which no symbol has."""
+        """Call a function that hashes its arguments; symbolic values refuse to be hashed."""
         return while_tracing(self._guarded, node, function, *args)
 
     def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:
@@ -213,7 +213,7 @@ class Expressions(ABC):
         return self._guarded(node, unary(op), value)
 
     def _logic(self, node: ast.BoolOp, variables: dict[str, Any]) -> Any:
-        """`and` and `or` give one of their operands, as in Python; of conditions, a condition."""
+        """Evaluate `and` or `or`, to one of the operands as in Python, or a condition."""
         is_and = isinstance(node.op, ast.And)
         result = self._value(node.values[0], variables)
         for before, operand in pairwise(node.values):
@@ -245,7 +245,7 @@ class Expressions(ABC):
         return result
 
     def _check_identity(self, node: ast.Compare, op: ast.cmpop, lhs: Any, rhs: Any) -> None:
-        """Refuses `is` on what only kernels know, which is never None and else unknown."""
+        """Refuse `is` on symbolic values, except against None."""
         values = [value for value in (lhs, rhs) if isinstance(value, Expr | Aggregate)]
         if isinstance(op, ast.Is | ast.IsNot) and values and lhs is not None and rhs is not None:
             raise self._passed_over(
@@ -294,7 +294,7 @@ class Expressions(ABC):
         return values
 
     def _truth(self, node: ast.AST, value: Any) -> Any:
-        """A condition: a node of booleans, or what is known."""
+        """The truth value of a value: a boolean expression, or a bool."""
         if isinstance(value, Expr):
             return truth(value)
         return self._guarded(node, bool, value)
@@ -307,11 +307,11 @@ class Expressions(ABC):
 
     @abstractmethod
     def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
-        """What a call returns."""
+        """Evaluate a call."""
 
     @abstractmethod
     def _function(self, node: ast.Lambda, variables: dict[str, Any]) -> Any:
-        """The function that an expression makes."""
+        """Evaluate a lambda."""
 
     def _iterated(self, node: ast.AST, value: Any) -> Iterable[Any]:
         if isinstance(value, Expr):
@@ -329,7 +329,7 @@ class Expressions(ABC):
         return values
 
     def _bind(self, target: ast.expr, value: Any, variables: dict[str, Any]) -> None:
-        """Makes a value, or its elements, those of names."""
+        """Bind a value to a target, with tuple unpacking."""
         match target:
             case ast.Name(id=name):
                 variables[name] = value
@@ -356,7 +356,7 @@ class Expressions(ABC):
     # ---- errors
 
     def _guarded(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        """The function's result; its error at the node."""
+        """Call a function; errors are reported at the node."""
         try:
             return function(*args, **kw)
         except (ProgramError, NoChoiceError):

@@ -20,7 +20,7 @@ _parsing = threading.RLock()
 
 
 def _renew() -> None:
-    """Gives the child of a fork a lock that no thread of its parent holds."""
+    """Replace the parser's lock in a forked child."""
     global _parsing
     _parsing = threading.RLock()
 
@@ -31,7 +31,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSource:
-    """A function as text: `node` is its definition in the syntax tree of `file`."""
+    """A function's source: `node` is its definition in the syntax tree of `file`."""
 
     name: str
     file: str
@@ -44,7 +44,7 @@ class FunctionSource:
         hint: str | None = None,
         kind: type[ProgramError] = ProgramError,
     ) -> ProgramError:
-        """An error at a node: its line, a caret, the file and the number of the line."""
+        """An error at a node, with its source line, a caret, the file and the line number."""
         number = getattr(node, "lineno", 0)
         if not number:
             return kind(message, hint=hint)
@@ -61,7 +61,7 @@ class FunctionSource:
 
     @property
     def statements(self) -> list[ast.stmt]:
-        """The body; of a lambda, the return of its expression."""
+        """The body's statements; a lambda's is a return of its expression."""
         if isinstance(self.node, ast.FunctionDef):
             return self.node.body
         body = self.node.body
@@ -69,12 +69,12 @@ class FunctionSource:
 
 
 def _characters(line: str, offset: int) -> int:
-    """Python counts columns in bytes of UTF-8."""
+    """Convert Python's column offset in UTF-8 bytes to characters."""
     return len(line.encode()[:offset].decode(errors="ignore"))
 
 
 def source_of(function: FunctionType) -> FunctionSource | None:
-    """Where a function is defined; None where its text cannot be found."""
+    """The source of a function; None if it is not found."""
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     tree = _parsed("".join(lines))
@@ -94,7 +94,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _tree_of(text: str) -> ast.Module:
-    """The syntax tree of a text.
+    """Parse a text to a syntax tree.
 
     Python before 3.12 counts the depth of trees for all threads together and raises SystemError
     where callbacks of the garbage collection let another one parse meanwhile. Threads of others,
@@ -117,7 +117,7 @@ def _definition_of(tree: ast.Module, code: CodeType) -> ast.FunctionDef | None:
 
 
 def _lambda_of(tree: ast.Module, code: CodeType) -> ast.Lambda | None:
-    """The lambda whose body has all of the code's positions, and no smaller one has."""
+    """The smallest lambda whose body contains all of the code's positions."""
     places = list(_places(code))
     candidates = [
         node

@@ -1,4 +1,4 @@
-"""What functions of Python, its `math` module and NumPy mean on symbolic values."""
+"""Symbolic implementations of functions of Python, `math` and NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdtensor.translate.tracing import while_tracing
 
 
 def is_symbolic(value: object) -> bool:
-    """Whether a value is a node, or a tuple or list with one in it.
+    """Whether a value is an expression, or a nested tuple or list with one.
 
     Raises TranslationError for a list that holds itself.
     """
@@ -39,7 +39,7 @@ def _holds_nodes(value: object) -> bool:
 
 
 def is_scalar(value: object) -> bool:
-    """Whether a value is one number, known or not."""
+    """Whether a value is a single number, symbolic or concrete."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0  # what np.where gives for known numbers
     return isinstance(value, Expr | bool | int | float | complex | np.generic)
@@ -50,7 +50,7 @@ def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
 
 
 def meaning(function: object) -> Callable[..., Any] | None:
-    """What a function does on symbolic values; None where nothing special is known."""
+    """The symbolic implementation of a function; None if there is none."""
     if isinstance(function, type) and issubclass(function, np.generic):
         return _conversion(function.__name__)
     try:
@@ -60,7 +60,7 @@ def meaning(function: object) -> Callable[..., Any] | None:
 
 
 def equality(lhs: Any, rhs: Any) -> Any:
-    """`lhs == rhs` of values, tuples element by element, dicts value by value."""
+    """`lhs == rhs`, elementwise for tuples and dicts."""
     if is_sequence(lhs) and is_sequence(rhs):
         if len(lhs) != len(rhs) or isinstance(lhs, tuple) != isinstance(rhs, tuple):
             return False
@@ -86,7 +86,7 @@ def inequality(lhs: Any, rhs: Any) -> Any:
 
 
 def ordering(compare: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
-    """`lhs < rhs` and the like; of tuples, the first elements that differ decide."""
+    """`lhs < rhs` and the like; lexicographic for tuples."""
     if not (is_sequence(lhs) and is_sequence(rhs)):
         return compare(lhs, rhs)
     if not lhs or not rhs:
@@ -100,7 +100,7 @@ def ordering(compare: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
 
 
 def conjunction(lhs: Any, rhs: Any) -> Any:
-    """Both conditions, each known or not."""
+    """Logical and of two conditions, symbolic or concrete."""
     if isinstance(lhs, Expr) and isinstance(rhs, Expr):
         return apply("and", truth(lhs), truth(rhs))
     known, other = (rhs, lhs) if isinstance(lhs, Expr) else (lhs, rhs)
@@ -108,7 +108,7 @@ def conjunction(lhs: Any, rhs: Any) -> Any:
 
 
 def disjunction(lhs: Any, rhs: Any) -> Any:
-    """One of two conditions, each known or not."""
+    """Logical or of two conditions, symbolic or concrete."""
     if isinstance(lhs, Expr) and isinstance(rhs, Expr):
         return apply("or", truth(lhs), truth(rhs))
     known, other = (rhs, lhs) if isinstance(lhs, Expr) else (lhs, rhs)
@@ -116,7 +116,7 @@ def disjunction(lhs: Any, rhs: Any) -> Any:
 
 
 def negation(value: Any) -> Any:
-    """`not value`."""
+    """Logical not of a condition, symbolic or concrete."""
     return apply("not", truth(value)) if isinstance(value, Expr) else not value
 
 
@@ -135,7 +135,7 @@ def _int(value: Any = 0) -> Expr:
 
 
 def _float(value: Any = 0.0) -> Expr:
-    """As in NumPy, where float(x) is weak: a floating type stays what it is."""
+    """`float(x)` as a weak conversion: floating types are unchanged."""
     expr = as_expr(value)
     return expr if kind_of(expr.dtype) == "f" else cast(expr, F64)
 
@@ -151,7 +151,7 @@ def _length(value: Any) -> int:
 
 
 def _values(args: Sequence[Any], what: str) -> list[Any]:
-    """The arguments, or the elements of the only one."""
+    """The arguments, or the elements of a single one, as for min and max."""
     values = list(args)
     if len(values) == 1:
         if isinstance(values[0], Expr):
@@ -171,7 +171,7 @@ def _extremum(op: str) -> Callable[..., Any]:
 
 
 def _sum(values: Iterable[Any], start: Any = 0) -> Any:
-    """Neighbours first, so that the expression has few levels."""
+    """Pairwise sum, for an expression of low depth."""
     terms = [_counted(value) for value in values]
     if isinstance(start, Expr) or start != 0:
         terms.insert(0, start)

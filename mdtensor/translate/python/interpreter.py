@@ -1,4 +1,4 @@
-"""Runs the statements of a Python function on symbolic values, branches merged by selection.
+"""An interpreter of Python functions on symbolic values; branches are merged by selection.
 
 Where a condition is known only when the kernel runs, both branches are run, and each variable that
 they leave different gets the value of the one that the condition selects; so do the values that
@@ -26,7 +26,7 @@ from mdtensor.translate.scalar import Expr
 
 
 class _LeaveSignal(Exception):  # noqa: N818
-    """Leaves the body of the innermost loop, at a statement."""
+    """Signals `break` or `continue` out of the innermost loop's body."""
 
     def __init__(self, statement: ast.Break | ast.Continue) -> None:
         super().__init__(statement)
@@ -34,7 +34,7 @@ class _LeaveSignal(Exception):  # noqa: N818
 
     @property
     def is_last(self) -> bool:
-        """Whether no step of the loop comes after it."""
+        """Whether the signal is a `break`."""
         return isinstance(self.statement, ast.Break)
 
     @property
@@ -44,7 +44,7 @@ class _LeaveSignal(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class _Flow:
-    """Where the run is: the variables, the values returned so far, whether all paths returned.
+    """The interpreter's state: variables, values returned so far, and if all paths returned.
 
     A value is returned where its condition holds and none of an earlier value does.
     """
@@ -56,7 +56,7 @@ class _Flow:
 
     @property
     def may_have_left(self) -> bool:
-        """Whether a return under a condition came before."""
+        """Whether a conditional return came before."""
         return self.left_before or bool(self.returned)
 
 
@@ -64,7 +64,7 @@ class Interpreter(Calls):
     """Runs statements of one function, and the functions that they call."""
 
     def execute(self, statements: Sequence[ast.stmt], environment: dict[str, Any]) -> Any:
-        """Runs statements on the variables, which it changes; returns what they return.
+        """Run statements, updating the variables; returns their return value.
 
         Raises ProgramError for what cannot be traced, at the statement that says it.
         """
@@ -148,7 +148,7 @@ class Interpreter(Calls):
                 raise self._error(target, "a starred target cannot be traced", "name every element")
 
     def _store(self, node: ast.Subscript, holder: Any, index: Any, value: Any, flow: _Flow) -> None:
-        """`holder[index] = value`; under a condition by the holder's own `set_where`."""
+        """Execute `holder[index] = value`; under a condition by `set_where`."""
         self._check_change(node, holder)
         self._check_place(node, holder, index)
         if flow.may_have_left:
@@ -186,7 +186,7 @@ class Interpreter(Calls):
         return self._guarded(statement, binary(statement.op), before, value)
 
     def _is_harmless(self, items: Sequence[ast.withitem], variables: dict[str, Any]) -> bool:
-        """Whether `with` says nothing to a kernel: warnings of NumPy, which kernels do not give."""
+        """Whether a `with` has only `np.errstate`, which kernels ignore."""
         contexts = [item.context_expr for item in items]
         return all(
             isinstance(context, ast.Call) and self._value(context.func, variables) is np.errstate
@@ -314,7 +314,7 @@ class Interpreter(Calls):
 
 
 def _loaded(target: ast.expr) -> ast.expr:
-    """The expression that reads what a target writes."""
+    """The expression that reads an assignment target."""
     if isinstance(target, ast.Name):
         return ast.copy_location(ast.Name(target.id, ast.Load()), target)
     return target

@@ -1,4 +1,4 @@
-"""Functions of Python as the interpreter calls them: source, names around them, parameters."""
+"""Python functions as the interpreter calls them: source, namespace, parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 @dataclass(frozen=True, slots=True)
 class LocalFunction:
-    """A function that is defined inside of an interpreted one."""
+    """A Python function with source, namespace and defaults."""
 
     source: FunctionSource
     namespace: Mapping[str, Any]
@@ -28,7 +28,7 @@ class LocalFunction:
 
 
 class Scopes(Mapping[str, Any]):
-    """The variables of a function, as they are when they are read, then what lies around it."""
+    """A live view of a function's variables, backed by the outer namespace."""
 
     def __init__(self, inner: Mapping[str, Any], outer: Mapping[str, Any]) -> None:
         self._inner, self._outer = inner, outer
@@ -44,30 +44,30 @@ class Scopes(Mapping[str, Any]):
 
 
 def is_plain(args: Sequence[Any]) -> bool:
-    """Whether a function is called on known values only, so that it can simply run."""
+    """Whether all arguments are concrete numbers or strings, so that a plain call suffices."""
     return all(isinstance(arg, bool | int | float | complex | str | np.generic) for arg in args)
 
 
 def is_method(function: object) -> TypeGuard[MethodType]:
-    """Whether a function is a method that was written in Python, outside of mdtensor."""
+    """Whether a function is a bound Python method from outside of mdtensor."""
     held = getattr(function, "__func__", None)
     return isinstance(held, FunctionType) and not is_own(held)
 
 
 def call_method(value: object) -> FunctionType | None:
-    """The `__call__` of an object whose class defines one in Python."""
+    """The `__call__` that an object's class defines in Python; None if there is none."""
     method = inspect.getattr_static(type(value), "__call__", None)
     return method if isinstance(method, FunctionType) else None
 
 
 def is_ours(value: object) -> bool:
-    """Whether a function, method or class is one of mdtensor."""
+    """Whether a function, method or class belongs to mdtensor."""
     module = getattr(value, "__module__", None) or ""
     return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def is_own(function: FunctionType) -> bool:
-    """Whether a function is one of mdtensor itself, which takes symbolic values as it is.
+    """Whether a function belongs to mdtensor, and so is called on symbolic values as it is.
 
     So is a front end, which is decorated: it is called, and never read.
     """
@@ -77,7 +77,7 @@ def is_own(function: FunctionType) -> bool:
 
 
 def local_function(function: object) -> LocalFunction | None:
-    """A function of Python with its source and what it refers to; None for what has no source."""
+    """A Python function with its source and namespace; None without source."""
     held = getattr(function, "__func__", function)
     if not isinstance(held, FunctionType):
         return None
@@ -96,7 +96,7 @@ def local_function(function: object) -> LocalFunction | None:
 def bound(
     function: LocalFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The parameters of a call with their values; TypeError where they do not fit."""
+    """Bind a call's arguments to parameters; TypeError where they do not fit."""
     name, given = function.source.name, function.source.node.args
     positional = [arg.arg for arg in (*given.posonlyargs, *given.args)]
     keyword_only = [arg.arg for arg in given.kwonlyargs]

@@ -1,4 +1,4 @@
-"""What Python's operators mean for values, some of which may be symbolic."""
+"""Python's operators on symbolic and concrete values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ORDERINGS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def binary(op: ast.operator) -> Callable[[Any, Any], Any]:
-    """The function of Python's `operator` module that an infix operator is.
+    """The function of the `operator` module for a binary operator.
 
     >>> binary(ast.Add())(2, 3)
     5
@@ -58,12 +58,12 @@ def binary(op: ast.operator) -> Callable[[Any, Any], Any]:
 
 
 def unary(op: ast.unaryop) -> Callable[[Any], Any]:
-    """The same for an operator before its operand, other than `not`."""
+    """The function for a unary operator other than `not`."""
     return _UNARY[type(op)]
 
 
 def compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
-    """A comparison of two values: a condition, or what is known.
+    """Evaluate a comparison: a condition, or a concrete result.
 
     >>> compared(ast.NotIn(), 2, (1, 3))
     True

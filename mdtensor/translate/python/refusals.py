@@ -1,4 +1,4 @@
-"""What Python says and no kernel does: why, and what to write instead."""
+"""Python syntax that cannot be traced, with reasons and remedies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PASSED_OVER: Mapping[type[ast.AST], Reason] = {
 
 
 def refusal_of(node: ast.AST) -> tuple[str, str | None, type[ProgramError]]:
-    """Why a node is refused, what to write instead, and the kind of error that says so.
+    """The reason why a node is refused, a remedy, and the class of the error.
 
     >>> refusal_of(ast.Delete([]))[:2]
     ("'del' cannot be traced", 'leave it out')

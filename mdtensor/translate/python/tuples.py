@@ -1,4 +1,4 @@
-"""One value, or several in a tuple, as users write them."""
+"""Normalisation of single values and sequences to tuples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mdtensor.options import is_sequence
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """A tuple or a list as a tuple, anything else as the tuple of it alone.
+    """A tuple or list as a tuple, anything else as a 1-tuple.
 
     >>> as_tuple([1, 2]), as_tuple("ab")
     ((1, 2), ('ab',))

@@ -1,4 +1,4 @@
-"""Arrays of records and strings as columns of numbers, which is all that kernels read.
+"""Columns: arrays of records and strings as arrays of numbers, which kernels can read.
 
 A string becomes words of 32 bits, padded with zeros, so that equal strings have equal words, as
 NumPy's have.
@@ -20,7 +20,7 @@ WORD, CODE = np.dtype("u4"), np.dtype("i4")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One number of every element of an array.
+    """A number in every element of an array of records or strings.
 
     `path` leads from the element to it: names of fields, positions in sub-arrays. Where it ends at
     a string, `word` says which of its words it is. Or it is the string's code, equal to that of
@@ -33,7 +33,7 @@ class Column:
 
 
 def column_dtype(dtype: np.dtype, column: Column) -> np.dtype:
-    """The type of a column of an array with elements of a type, in the machine's byte order."""
+    """The type of a column of an array, in native byte order."""
     if column.peer is not None:
         return CODE
     inner = reduce(part_dtype, column.path, dtype)
@@ -49,7 +49,7 @@ def part_dtype(dtype: np.dtype, step: str | int) -> np.dtype:
 
 
 def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> list[np.ndarray]:
-    """The columns, other than codes, as arrays of the shape of the array.
+    """Extract columns, other than codes, as arrays of the array's shape.
 
     Numbers are views where they are aligned; strings are copied. With `apart`, all columns are
     contiguous copies, which are faster to read many times.
@@ -72,7 +72,7 @@ def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> 
 
 
 def at_path(array: np.ndarray, path: Path) -> np.ndarray:
-    """The parts of all elements at a path; axes of sub-arrays stand behind those of the array."""
+    """The parts of all elements at a path; axes of sub-arrays come last."""
     values = array
     for step in path:
         values = (
@@ -82,7 +82,7 @@ def at_path(array: np.ndarray, path: Path) -> np.ndarray:
 
 
 def word_count(dtype: np.dtype) -> int:
-    """Number of words of a string, one at least.
+    """Number of 32-bit words of a string; at least one.
 
     >>> word_count(np.dtype("S10")), word_count(np.dtype("U10"))
     (3, 10)
@@ -91,7 +91,7 @@ def word_count(dtype: np.dtype) -> int:
 
 
 def word_spec(spec: TensorSpec) -> TensorSpec:
-    """The spec of strings as words.
+    """The spec of an array of strings as words.
 
     >>> word_spec(TensorSpec.of((5,), "S10"))
     uint32[5, 3]
@@ -100,7 +100,7 @@ def word_spec(spec: TensorSpec) -> TensorSpec:
 
 
 def words_of(texts: np.ndarray) -> np.ndarray:
-    """A copy of strings as words along one more axis, which lies in memory before all others.
+    """A copy of strings as words along a new last axis, which is outermost in memory.
 
     >>> words_of(np.array([b"Ann", b"Annegret"])).tolist()
     [[7237185, 0], [1701736001, 1952805479]]
@@ -113,7 +113,7 @@ def words_of(texts: np.ndarray) -> np.ndarray:
 
 
 def codes_of(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers for strings of two arrays, equal where strings are; -1 for some that have no equal.
+    """Integer codes for strings of two arrays, equal where strings are; -1 for some without equal.
 
     >>> codes_of(np.array([b"Ann", b"Max"]), np.array([b"Max", b"Eve", b"Annegret"]))
     (array([0, 1], dtype=int32), array([ 1, -1, -1], dtype=int32))
@@ -134,7 +134,7 @@ def codes_of(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _words_side_by_side(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The words of two arrays of strings along their first axis, equally many."""
+    """The words of two arrays of strings, padded to equal length; words come first."""
     length = max(lhs.dtype.itemsize, rhs.dtype.itemsize) // (4 if lhs.dtype.kind == "U" else 1)
     padded = (side.astype(f"{side.dtype.kind}{length}").reshape(-1) for side in (lhs, rhs))
     few, many = (words_of(side).T for side in padded)
@@ -142,7 +142,7 @@ def _words_side_by_side(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:
-    """One number for the words of each string, seldom the same for different strings."""
+    """A 64-bit hash of each string's words."""
     mixture = np.zeros(words.shape[1], np.uint64)
     for row in words:
         mixture = (mixture ^ row) * np.uint64(0x9E3779B97F4A7C15)

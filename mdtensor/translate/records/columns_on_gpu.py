@@ -1,4 +1,4 @@
-"""Columns of CuPy's arrays of records: views of the records where kernels can read them.
+"""Columns of CuPy arrays of records, as views where alignment permits.
 
 CuPy itself says little of records: nothing of strings, of elements of sub-arrays, of fields that
 lie anywhere. An array's memory and strides are enough.
@@ -18,7 +18,7 @@ _BYTE = np.dtype("u1")
 
 
 def column_on_gpu(array: Array, column: Column, xp: Any) -> Array:
-    """A column that is no code, as an array of `xp` and of the shape of `array`.
+    """Extract a column other than a code, as an array of `xp`.
 
     A copy where elements do not lie at multiples of their size, or where a string ends within a
     word. Raises DTypeError for a foreign byte order.
@@ -42,7 +42,7 @@ def column_on_gpu(array: Array, column: Column, xp: Any) -> Array:
 
 
 def put_on_gpu(array: Array, name: str, values: Array, xp: Any) -> None:
-    """Writes a field of all elements, wherever it lies; values are those of a result."""
+    """Write a field of all elements, at any alignment."""
     offset, part = place_of(array.dtype, (name,))
     given = values.astype(part, copy=False)
     target = _bytes_at(array, offset, part.itemsize, xp)
@@ -50,7 +50,7 @@ def put_on_gpu(array: Array, name: str, values: Array, xp: Any) -> None:
 
 
 def place_of(dtype: np.dtype, path: Path) -> tuple[int, np.dtype]:
-    """Bytes before the part at a path of an element, and the type of that part.
+    """The byte offset of the part at a path, and its type.
 
     >>> place_of(np.dtype([("id", "i8"), ("when", "i2", (3,))]), ("when", 2))
     (12, dtype('int16'))
@@ -68,5 +68,5 @@ def place_of(dtype: np.dtype, path: Path) -> tuple[int, np.dtype]:
 
 
 def _bytes_at(array: Array, offset: int, count: int, xp: Any) -> Array:
-    """So many bytes of every element, along one more axis."""
+    """A view of `count` bytes of every element, along a new last axis."""
     return xp.ndarray((*array.shape, count), _BYTE, array.data + offset, (*array.strides, 1))

@@ -1,6 +1,6 @@
-"""Records in traced functions: elements with fields, sub-arrays and strings of fixed length.
+"""Symbolic records in traced functions: elements with fields, sub-arrays and strings.
 
-What stands for them asks for the columns (`columns.py`) that an operation needs.
+They ask for the columns (`columns.py`) that an operation needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHARACTER = np.dtype("u1")
 
 @dataclass(frozen=True, slots=True)
 class RecordOperand:
-    """What `value` a column has for an element of operand `number`.
+    """An operand of records or strings: its number, and its columns as expressions by `value`.
 
     Strings of two operands that are `encoded` are compared by their codes.
     """
@@ -42,7 +42,7 @@ class RecordOperand:
 
 
 def has_parts(dtype: np.dtype) -> bool:
-    """Whether elements of a type are no numbers but have columns.
+    """Whether elements of a type are records or strings, read by columns.
 
     >>> [has_parts(np.dtype(name)) for name in ("f4", "S8", "U2")]
     [False, True, True]
@@ -51,7 +51,7 @@ def has_parts(dtype: np.dtype) -> bool:
 
 
 def symbol_of(dtype: np.dtype, operand: RecordOperand, what: str = "", path: Path = ()) -> Any:
-    """What stands for an element of a type in a traced function, or for a part of it.
+    """The symbolic element of a type in a traced function, or a part of it.
 
     `what` is its name in errors.
 
@@ -77,21 +77,21 @@ def symbol_of(dtype: np.dtype, operand: RecordOperand, what: str = "", path: Pat
 
 
 class _Part(Aggregate):
-    """What is no number: all but comparisons for equality is refused."""
+    """Base class of symbolic records, sub-arrays and strings, which only support equality."""
 
     __slots__ = ()
 
     def refused(self, what: str) -> FieldError:
-        """The error that this is no number."""
+        """The error for an operation that needs a number."""
         return FieldError(f"{what} takes numbers, not {self!r}", hint=self._way_out())
 
     @abstractmethod
     def _way_out(self) -> str:
-        """What can be done instead, as the hint of an error."""
+        """The hint of such an error."""
 
 
 class Record(_Part):
-    """An element with fields, by key and by attribute; `==` compares all fields."""
+    """A symbolic record, with fields by key and by attribute; `==` compares all fields."""
 
     __slots__ = ("_dtype", "_operand", "_path", "_what")
 
@@ -122,7 +122,7 @@ class Record(_Part):
         return (self[name] for name in self._dtype.names or ())
 
     def equals(self, other: object) -> Any:
-        """Whether all fields are equal, as an expression."""
+        """The equality of all fields as an expression."""
         if not isinstance(other, Record):
             raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
         if self._dtype.names != other._dtype.names:
@@ -141,7 +141,7 @@ class Record(_Part):
 
 
 class SubArray(_Part):
-    """A field that is an array, indexed by constants; it has a length and can be iterated."""
+    """A symbolic sub-array field, indexed by constants; it can be iterated."""
 
     __slots__ = ("_base", "_operand", "_path", "_shape", "_what")
 
@@ -184,7 +184,7 @@ class SubArray(_Part):
         return part[tuple(rest)]
 
     def equals(self, other: object) -> Any:
-        """Whether all elements are equal, as an expression."""
+        """The equality of all elements as an expression."""
         if not isinstance(other, SubArray) or self.shape != other.shape:
             raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
         return _all(equality(mine, its) for mine, its in zip(self, other, strict=True))
@@ -199,7 +199,7 @@ class SubArray(_Part):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Text(_Part):
-    """A string of fixed length; zeros at its end do not count, as in NumPy.
+    """A symbolic string of fixed length; trailing zeros are ignored, as in NumPy.
 
     `kind` is that of its type, "S" or "U". `character(n)` is the code of a character. `word(n)`
     holds one character of "U", four of "S". Parts of strings have no words, and no origin.
@@ -214,7 +214,7 @@ class Text(_Part):
 
     @classmethod
     def of(cls, dtype: np.dtype, what: str, operand: RecordOperand, path: Path = ()) -> Text:
-        """A string of a type, by its words (see `words_of`)."""
+        """Build a string of a type from its words (see `words_of`)."""
 
         def word(position: int) -> Expr:
             return operand.value(Column(path, position))
@@ -235,7 +235,7 @@ class Text(_Part):
         return (self[place] for place in range(self.length))
 
     def equals(self, other: object) -> Any:
-        """Whether all characters are equal, as an expression."""
+        """The equality of all characters as an expression."""
         if isinstance(other, str | bytes):
             return self._equals_constant(other)
         if not isinstance(other, Text):
@@ -313,7 +313,7 @@ class Text(_Part):
 
 
 def _same(mine: Sequence[Any], its: Sequence[Any]) -> Any:
-    """Whether words or characters are the same; zeros stand behind the shorter string."""
+    """Equality of words or characters; the shorter string is padded with zeros."""
     longest = max(len(mine), len(its))
     padded = ([*side, *[0] * (longest - len(side))] for side in (mine, its))
     return _all(apply("eq", as_expr(a), b) for a, b in zip(*padded, strict=True))

@@ -1,4 +1,4 @@
-"""How the dims of a string are combined, and in which order, from what a user said."""
+"""From a user's `combine` argument to the combination and the order of all dims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Said = Any
 def combinations_of_dims(
     said: Said, text: str, space: IndexSpace, *, scans: bool = False
 ) -> dict[str, Combination]:
-    """How every dim is combined, in the order of an `md_hom`, whose last dim is combined first.
+    """The combination of every dim, in the order of an `md_hom`: the last is applied first.
 
     `said` is an operator for all dims that the output lacks, or for the one that is scanned, or a
     mapping from dims to operators or Combinations, which are applied in its order. With `scans`,
@@ -66,7 +66,7 @@ def combinations_of_dims(
 def _with_last_applied_first(
     combinations: Mapping[str, Combination], applied: Sequence[str]
 ) -> dict[str, Combination]:
-    """The dims in the order of an `md_hom` whose operators are applied in another order.
+    """Reorder dims so that the operators are applied in the order `applied`.
 
     Dims of one operator that commutes stay in their order, and so does what is not combined.
     """
@@ -81,7 +81,7 @@ def _with_last_applied_first(
 
 
 def _alike(combination: Combination) -> object:
-    """What the combinations of neighbours share whose operator is the same."""
+    """A key that is equal for combinations with the same operator."""
     said = combination.operator
     # By identity: what was given for an operator may be an array, which compares its elements.
     return operator_name(said) or (said if isinstance(said, OperatorFunction) else id(said))
@@ -94,7 +94,7 @@ def _commutes(said: object) -> bool:
 
 
 def _in_no_order(said: Any, space: IndexSpace) -> TranslationError:
-    """The error for operators of dims that do not say which one is applied first."""
+    """The error for operators given without an order."""
     names = [name for name in space.extents if name not in space.output]
     first, second = (names * 2)[:2] if names else ("i", "j")
     return TranslationError(
@@ -121,7 +121,7 @@ def _only_dim(text: str, space: IndexSpace) -> str:
 
 
 def _combination(text: str, name: str, said: object, stays: bool, scans: bool) -> Combination:
-    """How one dim is combined; `said` is None where nothing was said of it."""
+    """The combination of one dim; `said` is None if none was given."""
     if said is None or said is cc or is_one_of(said, ("cc",)):
         if stays:
             return cc
@@ -148,5 +148,5 @@ def _combination(text: str, name: str, said: object, stays: bool, scans: bool) -
 
 
 def operator_names(combinations: Mapping[str, Combination]) -> list[str | None]:
-    """Names of the operators of all dims that are combined, None of those that have none."""
+    """Operator names of all combined dims; None for unnamed ones."""
     return [operator_name(c.operator) for c in combinations.values() if c.kind != "cc"]

@@ -1,4 +1,4 @@
-"""Epilogues that have a name: functions of a finished element, some also of an operand."""
+"""Named epilogues: functions of a finished element, some with another operand."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mdtensor.translate.scalar import apply
 
 
 def relu(value: Any) -> Any:
-    """The value where it is positive, else 0; NaN stays."""
+    """`max(value, 0)`; NaN stays."""
     return apply("max", value, 0)
 
 
 def gelu(value: Any) -> Any:
-    """The value times the probability that a normal variable is below it, by `erf`."""
+    """`value` times Φ(value), with the normal distribution's Φ by `erf`."""
     return value * 0.5 * (apply("erf", value * math.sqrt(0.5)) + 1)
 
 
@@ -36,7 +36,7 @@ def bias(value: Any, added: Any) -> Any:
 
 
 def _behind_bias(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """The function of the value plus an element of an operand."""
+    """Compose a function with a preceding bias."""
 
     def biased(value: Any, added: Any) -> Any:
         return function(value + added)
@@ -52,7 +52,7 @@ EPILOGUES: Mapping[str, Callable[..., Any]] = {
 
 
 def epilogue_named(said: Callable[..., Any] | str | None) -> Callable[..., Any] | None:
-    """The function that a name stands for; a function itself.
+    """The epilogue of a name; a function (or None) is returned as is.
 
     Raises TranslationError for a name that nobody knows.
 

@@ -1,4 +1,4 @@
-"""From a reduction or a scan to an `md_hom`: any function of elements, any operators."""
+"""Reductions and scans by any functions and operators as `md_hom`s."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OF_EPILOGUES = (
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a front end was told; see `mdtensor.reduce`.
+    """The arguments of a reduction; see `mdtensor.reduce`.
 
     `scans` says that a dim of the output to which `combine` gives an operator is scanned by it.
     `counts` says that sums and products of booleans are counted in int64, as by `numpy.sum`;
@@ -101,7 +101,7 @@ def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> 
 def md_hom_from_reduced_space(
     reduction: Reduction, space: IndexSpace, specs: Sequence[TensorSpec]
 ) -> MDHom:
-    """The `md_hom` of a reduction whose string has its meaning already."""
+    """The `md_hom` of a reduction whose string is resolved to an index space."""
     combinations = combinations_of_dims(
         reduction.combine, reduction.text, space, scans=reduction.scans
     )
@@ -138,7 +138,7 @@ def _combined(
     names: Sequence[str | None],
     place: Expr | None,
 ) -> tuple[tuple[Expr, ...], tuple[np.dtype, ...]]:
-    """The tuple that is combined, and the types in which its elements are stored.
+    """The results to be combined, and the types in which they are stored.
 
     The function is applied twice: to the elements as they are, which tells NumPy's types, and to
     elements in the types in which the results are combined.
@@ -184,7 +184,7 @@ def _outputs(space: IndexSpace, dtypes: Sequence[np.dtype], order: str) -> tuple
 def _elements(
     space: IndexSpace, view: Sequence[BufferAccess], specs: Sequence[TensorSpec]
 ) -> list[Expr]:
-    """What the operands give to the function, in their order; not those that are indices."""
+    """The elements that the function takes, in operand order; index operands are excluded."""
     positions = {access.buffer: position for position, access in enumerate(view)}
     return [
         param(positions[number], specs[number].dtype)
@@ -196,7 +196,7 @@ def _elements(
 def _results(
     reduction: Reduction, space: IndexSpace, elements: Sequence[Expr], place: Expr | None
 ) -> tuple[Expr, ...]:
-    """The function's results on elements, or their product; with the place, where it is wanted."""
+    """The results of the function or product on elements, with `place` appended if given."""
     if reduction.function is not None:
         return _traced(reduction.function, elements, space.extents)
     if not elements:
@@ -208,7 +208,7 @@ def _results(
 
 
 def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
-    """The position of a point among all that are compared with it, the last dim counting fastest.
+    """The position of a point among those it is compared with; the last dim is fastest.
 
     Dims are in the order of the `md_hom`: in a tie, the first place among those of the dims that
     are combined last wins.
@@ -227,7 +227,7 @@ def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
 
 
 def _places(combinations: Mapping[str, Combination]) -> list[str]:
-    """The dims whose positions are wanted."""
+    """The dims that are combined by argmin or argmax."""
     operators = {name: said.operator for name, said in combinations.items() if said.kind != "cc"}
     return [name for name, said in operators.items() if operator_name(said) in PAIR_NAMES]
 
@@ -235,9 +235,9 @@ def _places(combinations: Mapping[str, Combination]) -> list[str]:
 def _in_c_order(
     space: IndexSpace, combinations: Mapping[str, Combination]
 ) -> Callable[[Expr], Expr]:
-    """From a place, as `_place` counts it, to the position flat in C order.
+    """A function from positions as in `_place` to flat positions in C order.
 
-    It is the first place where none was better than the operator's identity.
+    The position is 0 where no element was better than the operator's identity.
     """
     counted = _places(combinations)
     wanted = [name for name in space.extents if name in counted]
@@ -265,7 +265,7 @@ def _in_c_order(
 def _traced(
     function: Function, elements: Sequence[Expr], dims: Iterable[str], **hint: str
 ) -> tuple[Expr, ...]:
-    """What a function returns for elements; its keyword-only parameters are values of indices."""
+    """Trace a function on elements; its keyword-only parameters are indices."""
     types = [element.dtype for element in elements]
     scalar = scalar_function(function, types, indices={name: name for name in dims}, **hint)
     return all_substituted(scalar.results, elements)
@@ -306,7 +306,7 @@ def _origin(result: Expr, view: Sequence[BufferAccess]) -> Origin:
 
 
 def _dims_read(view: Sequence[BufferAccess], position: int) -> list[str]:
-    """The dims on which an element depends, also through elements that its index takes."""
+    """The dims that an element depends on, also by way of computed indices."""
     access = view[position]
     return [*access.dims, *(dim for n in access.elements for dim in _dims_read(view, n))]
 
@@ -329,7 +329,7 @@ def _epilogue(
     held: tuple[np.dtype, ...],
     found: Callable[[Expr], Expr] | None,
 ) -> tuple[Epilogue | None, tuple[np.dtype, ...]]:
-    """What happens to finished tuples, and the types of what is stored.
+    """The epilogue, and the types of the stored results.
 
     Where places are wanted, `found` makes the positions of them that are stored. The function is
     traced on the results' own types first, which tells the types that NumPy would give; what

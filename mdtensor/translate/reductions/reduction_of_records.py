@@ -1,4 +1,4 @@
-"""A reduction of records as one of columns: an operand for every number that its function reads."""
+"""Reductions of records as reductions of columns, one operand per number that is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORTH_CODES = 512
 
 @dataclass(frozen=True)
 class RecordReduction:
-    """A reduction on columns.
+    """A reduction rewritten on columns of its operands.
 
     `columns` are those of every operand, the operand itself where it holds numbers. `apart` says
     of which operands columns are read so often that they should be contiguous. `names` are those
@@ -56,7 +56,7 @@ def reduction_of_records(
     *,
     coded: bool = True,
 ) -> RecordReduction:
-    """The same reduction on columns of the operands.
+    """Rewrite a reduction on the columns of record and string operands.
 
     `coded` says whether strings that are compared often may become codes, which NumPy makes.
 
@@ -134,7 +134,7 @@ def _dtypes_of(result: np.dtype) -> tuple[np.dtype, ...]:
 
 
 def _repeated(text: str, counts: Sequence[int]) -> str:
-    """The string with a term for every column; `@n` counts terms."""
+    """Repeat the string's terms once per column; `@n` is renumbered."""
     starts = [0, *itertools.accumulate(counts)]
     head, arrow, tail = text.partition("->")
     output, semicolon, finish = tail.partition(";")
@@ -148,7 +148,7 @@ def _repeated(text: str, counts: Sequence[int]) -> str:
 
 
 class _Probe:
-    """Calls a function on records, and notes which columns its results depend on."""
+    """Traces a function on records to find the columns that its results depend on."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Probe:
         return symbol_of(dtype, RecordOperand(number, read, self._encoded))
 
     def columns(self) -> dict[int, Columns]:
-        """The columns of every operand of `f`; one at least, since its shape counts."""
+        """The columns used of every operand; at least one each, to keep its shape."""
         found: dict[int, list[Column]] = {number: [] for number, _ in self._operands}
         for (number, column), position in self._read.items():
             if position in self._used:
@@ -195,7 +195,7 @@ class _Probe:
 
 
 def _smallest(dtype: np.dtype) -> Column:
-    """Some column."""
+    """An arbitrary column: the first one."""
     path: list[str | int] = []
     while dtype.names or dtype.subdtype:
         step = dtype.names[0] if dtype.names else 0
@@ -206,7 +206,7 @@ def _smallest(dtype: np.dtype) -> Column:
 
 @dataclass(frozen=True)
 class _OnColumns:
-    """The function on columns: `parts` are number, type and columns of each operand."""
+    """Adapts a function of records to columns; `parts` are number, type and columns per operand."""
 
     function: Callable[..., Any]
     parts: tuple[tuple[int, np.dtype, Columns], ...]

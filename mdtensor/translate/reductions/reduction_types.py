@@ -1,4 +1,4 @@
-"""In which types a reduction computes: of elements, of what is combined, of what is stored."""
+"""Type rules of reductions: of elements, accumulation and storage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RING = ("add", "mul")
 
 
 def natural_dtype(dtype: np.dtype, names: Sequence[str | None], *, counts: bool) -> np.dtype:
-    """The type of the results of operators on results of `f` of a type, as they are stored.
+    """The default type of stored results, for function results of a type.
 
     Where it `counts`, sums and products of booleans are int64. Logarithms are floats.
 
@@ -31,7 +31,7 @@ def natural_dtype(dtype: np.dtype, names: Sequence[str | None], *, counts: bool)
 
 
 def asked_dtypes(dtype: object, count: int) -> tuple[np.dtype, ...]:
-    """One type for each result, from one for all or one for each.
+    """Normalise a `dtype` argument to one type per result.
 
     Raises DTypeError where their number differs, and for what is no type.
     """
@@ -45,7 +45,7 @@ def asked_dtypes(dtype: object, count: int) -> tuple[np.dtype, ...]:
 
 
 def held_dtype(dtype: np.dtype, names: Sequence[str | None], *, is_finished: bool) -> np.dtype:
-    """The type in which results that are stored in `dtype` are combined by default.
+    """The default accumulation type for results stored as `dtype`.
 
     Bytes are added up in 16 bits only where nothing sees the upper one: where all operators are
     sums and products, and no epilogue follows (`is_finished`).
@@ -58,7 +58,7 @@ def held_dtype(dtype: np.dtype, names: Sequence[str | None], *, is_finished: boo
 
 
 def floats_widened(elements: Sequence[Expr], held: np.dtype) -> list[Expr]:
-    """Elements as a function gets them: floats in the type in which results are combined.
+    """Elements with floats cast to the accumulation type.
 
     Integers stay as they are, since a function can tell how they wrap around.
     """
@@ -69,7 +69,7 @@ def floats_widened(elements: Sequence[Expr], held: np.dtype) -> list[Expr]:
 
 
 def factors(elements: Sequence[Expr], asked: np.dtype | None, held: np.dtype) -> list[Expr]:
-    """Elements as they are multiplied: in the type that was asked for, or else in a wide one."""
+    """Elements cast for multiplication: to the type `asked` for, or the accumulation type."""
     if asked is not None:
         return [brought(element, asked, held) for element in elements]
     wider = (held != BOOL and np.can_cast(element.dtype, held) for element in elements)
@@ -77,7 +77,7 @@ def factors(elements: Sequence[Expr], asked: np.dtype | None, held: np.dtype) ->
 
 
 def brought(value: Expr, dtype: np.dtype, held: np.dtype) -> Expr:
-    """A result in the type in which it is combined; rounded to the type that was asked for."""
+    """A result cast to the accumulation type `held`, by way of `dtype` where that rounds."""
     is_wider = value.dtype == held and dtype.kind == held.kind
     if is_wider or np.can_cast(value.dtype, dtype):
         return cast(value, held)

@@ -1,4 +1,4 @@
-"""Runs of a program's steps that one kernel may compute, as steps of a shorter program."""
+"""Fusion of consecutive steps of a program, as candidates for one kernel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LONGEST = 32  # steps of a run
 def fused_runs(
     program: Program, may_be_one: Callable[[Sequence[Step], Sequence[int]], object] = rows_within
 ) -> dict[int, FusedStep]:
-    """The longest runs of steps that `may_be_one`, by the numbers of their first steps.
+    """The longest runs of steps that `may_be_one` accepts, by their first step's number.
 
-    That is asked of steps in a row, and of the slots that no other step sees; by default it is so
-    where they share rows.
+    It gets consecutive steps, and the slots that no other step uses; by default it accepts steps
+    that share rows.
     """
     found: dict[int, FusedStep] = {}
     begin = 0
@@ -37,7 +37,7 @@ def _run(
     end: int,
     may_be_one: Callable[[Sequence[Step], Sequence[int]], object],
 ) -> FusedStep | None:
-    """The steps from one to another as one; None where they may not be."""
+    """Fuse steps `begin` to `end`; None if they may not be one."""
     lives = program.lifetimes
     steps = program.steps[begin:end]
     between = [slot for slot in program.between if slot in lives]
@@ -69,7 +69,7 @@ def _as_one(
 def with_runs(
     program: Program, runs: Mapping[int, FusedStep]
 ) -> tuple[tuple[Step | FusedStep, ...], tuple[TensorSpec, ...]]:
-    """The steps of a program where runs of them are one each, and the temporaries that are left.
+    """A program's steps with runs replaced by fused steps, and the remaining temporaries.
 
     Runs are given by the numbers of their first steps.
     """

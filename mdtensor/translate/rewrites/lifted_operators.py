@@ -1,4 +1,4 @@
-"""Sums of exponentials by a running maximum: one exponential per element, the logarithm at the end.
+"""Online logsumexp: `logaddexp` reductions on pairs of a running maximum and a scaled sum.
 
 `logaddexp` takes an exponential and a logarithm for every element that it adds. A pair of the
 largest value so far, and the sum of exponentials relative to it, takes one exponential; the
@@ -21,7 +21,7 @@ from mdtensor.translate.trees import params_in, substitute
 
 
 def with_lifted_operators(md_hom: MDHom) -> MDHom:
-    """The same computation, with reductions by `logaddexp` on pairs.
+    """Rewrite reductions by `logaddexp` on pairs (maximum, scaled sum).
 
     >>> from mdtensor.translate.combine import named
     >>> pair = lifted(named("logaddexp", ["f4"]), (0,))
@@ -48,7 +48,7 @@ def with_lifted_operators(md_hom: MDHom) -> MDHom:
 
 
 def _one(value: Expr) -> Expr:
-    """The sum of one exponential; of none where a scatter has nothing to add at an index."""
+    """The sum for one element, 1; 0 where a scatter has nothing to add at an index."""
     one = const(1, value.dtype)
     if value.op != "select" or value.args[0].op != "eq":
         return one
@@ -63,7 +63,7 @@ def _with(dim: Dim, combine: Pointwise) -> Dim:
 
 
 def _sums(operator: Operator) -> tuple[int, ...]:
-    """Elements that are combined by logaddexp, and on which no other element depends."""
+    """Positions combined by logaddexp, independently of all others."""
     width = len(operator.dtypes)
     found: list[int] = []
     for n, result in enumerate(operator.results):
@@ -77,7 +77,7 @@ def _sums(operator: Operator) -> tuple[int, ...]:
 
 
 def lifted(operator: Operator, positions: Sequence[int]) -> Operator:
-    """The operator with pairs (largest, sum) in the places of some elements."""
+    """The operator with pairs (maximum, scaled sum) in place of the elements at `positions`."""
     dtypes: list[np.dtype] = []
     starts: list[int] = []
     for n, dtype in enumerate(operator.dtypes):
@@ -105,7 +105,7 @@ def lifted(operator: Operator, positions: Sequence[int]) -> Operator:
 
 
 def _with_logarithms(md_hom: MDHom, positions: Sequence[int]) -> Epilogue:
-    """The epilogue on tuples with pairs, whose values it brings back first."""
+    """The epilogue with pairs converted back to logarithms first."""
     types: list[np.dtype] = []
     values: list[Expr] = []
     for n, dtype in enumerate(md_hom.scalar.result_dtypes):

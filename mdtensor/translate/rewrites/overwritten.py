@@ -1,4 +1,4 @@
-"""Inputs that an `md_hom` may overwrite: it reads each element only where it writes the result."""
+"""Inputs whose memory an `md_hom` may reuse for results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def overwritten(md_hom: MDHom) -> tuple[tuple[int, int], ...]:
-    """Numbers of an output and of an input each that may lie in one place.
+    """Pairs of an output and an input that may share memory.
 
     >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
@@ -44,7 +44,7 @@ Place = tuple[int, Mapping[str, int]] | None
 def _places(
     md_hom: MDHom, number: int, buffer: BufferSpec, view: tuple[BufferAccess, ...]
 ) -> Iterator[Place]:
-    """Where accesses to a buffer go: an offset, and elements per step of each dim."""
+    """Offset and strides by dim of each access to a buffer; None for computed indices."""
     for access in view:
         if access.buffer == number:
             yield _place(md_hom, access, buffer)

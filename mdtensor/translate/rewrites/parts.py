@@ -1,4 +1,4 @@
-"""Parts of an `md_hom`: the same computation on a box of its index space.
+"""Parts of an `md_hom`: the computation restricted to a box of its index space.
 
 A homomorphism says how parts are put together again: `h(a ++ b) = h(a) ⊗ h(b)` (002, section
 4.2.2, Definition 3), and its views say which elements a part reads and writes.
@@ -34,7 +34,7 @@ _MOST_PARTS = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class MDHomPart:
-    """One part: its own `md_hom`, and the boxes of the whole's arrays that it reads and writes.
+    """A part: its own `md_hom`, and the boxes of the whole arrays that it reads and writes.
 
     Behind the whole's inputs come arrays without axes, one for each of `begins`, with that value:
     the place of the part along dims whose indices functions take. So parts of the same extents
@@ -52,7 +52,7 @@ _parts = Bounded[tuple[MDHom, tuple[tuple[str, Range], ...]], MDHomPart](_MOST_P
 
 
 def part_of(md_hom: MDHom, ranges: Mapping[str, Range]) -> MDHomPart:
-    """The part of an `md_hom` on some indices of dims: from the first up to the second.
+    """Restrict an `md_hom` to half-open ranges of its dims.
 
     Dims without `ranges` are whole. Raises TranslationError where its results do not lie in a box.
 
@@ -97,7 +97,7 @@ def _made(md_hom: MDHom, ranges: Mapping[str, Range]) -> MDHomPart:
 
 
 def combination(operator: Operator, extents: Sequence[int], carried: int | None = None) -> MDHom:
-    """The operator on two tuples of arrays, element by element, as an `md_hom`.
+    """The operator applied to two tuples of arrays, elementwise, as an `md_hom`.
 
     The left arrays are of extent 1 along the axis that is `carried` over, if one is.
 
@@ -135,14 +135,14 @@ def combination(operator: Operator, extents: Sequence[int], carried: int | None 
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """Views and functions of a whole, with indices that count from where a part begins."""
+    """Views and functions of a whole, rebased to the begin of a part."""
 
     md_hom: MDHom
     ranges: Mapping[str, Range]
 
     @property
     def begun(self) -> tuple[str, ...]:
-        """The dims that functions take indices of, and that the part has not whole."""
+        """The dims whose indices functions take and whose range is partial."""
         md_hom = self.md_hom
         taken = list(md_hom.scalar.results)
         if md_hom.epilogue is not None:
@@ -183,7 +183,7 @@ class _Moved:
         return sum(c * self.ranges[dim][0] for dim, c in index.coefficients)
 
     def _computed(self, index: ComputedIndex, extent: int) -> tuple[Range, int]:
-        """The span of a computed index, and what to add to its values that count from the end.
+        """The span of a computed index, and what to add to negative values.
 
         The whole axis, where values depend on elements, or are moved to its ends.
         """
@@ -209,7 +209,7 @@ class _Moved:
         }
 
     def access(self, access: BufferAccess, reads: Sequence[Box]) -> BufferAccess:
-        """An access of the input view on the box that the part has of its buffer."""
+        """Rebase an input access to the part's box."""
         box = reads[access.buffer]
         shape = self.md_hom.inputs[access.buffer].spec.shape
         axes = zip(access.index, box, shape, strict=True)
@@ -225,7 +225,7 @@ class _Moved:
         return ComputedIndex(expr + by if by else expr)
 
     def rewritten(self, results: Sequence[Expr], *, shift: int, begin: int) -> tuple[Expr, ...]:
-        """Expressions whose parameters are `shift` later, and indices counted from the part's.
+        """Shift parameters by `shift`, and rebase indices to the part's begins.
 
         The places of the part are parameters from `begin` on.
         """
@@ -259,7 +259,7 @@ class _Moved:
         )
 
     def written(self, access: BufferAccess) -> tuple[BufferAccess, Box]:
-        """An access of the output view on an array of the part's own, and where that belongs."""
+        """Rebase an output access to the part's own array, and the box that it fills."""
         axes = [self._written(index) for index in access.index if isinstance(index, AffineIndex)]
         names = [dim for index, _ in axes for dim in index.dims]
         if len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""Dims that vanish from an `md_hom`: expressions stand where their indices were used."""
+"""Replacement of dims by expressions of their indices."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
 def stored_index(number: int, dtype: np.dtype) -> Expr:
-    """An index that is stored, which is not below 0: as an unsigned one it takes less to check."""
+    """A non-negative index read from an array; int32 as uint32, to simplify bounds checks."""
     stored = param(number, dtype)
     return cast(cast(stored, np.uint32) if dtype == np.int32 else stored, I64)
 
 
 def unused_name(name: str, names: Collection[str]) -> str:
-    """A name for a dim that none has yet."""
+    """A dim name not in `names`, made from `name`."""
     tried, count = name, 0
     while tried in names:
         count += 1
@@ -29,19 +29,19 @@ def unused_name(name: str, names: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DimReplacement:
-    """The rule for expressions behind `first` more accesses, with places in those of some dims."""
+    """The rewrite rule that replaces dims by expressions, behind `first` new accesses."""
 
     places: Mapping[str, Expr]
     first: int
 
     def __call__(self, node: Expr) -> Expr:
-        """The node that stands for another one."""
+        """Rewrite one node."""
         if node.op == "param":
             return param(node.number + self.first, node.dtype)
         return self.places.get(str(node.value), node) if node.op == "index" else node
 
     def access(self, access: BufferAccess) -> BufferAccess:
-        """The access at coordinates instead of these dims."""
+        """Rewrite an access."""
         return BufferAccess(access.buffer, tuple(map(self._index, access.index)))
 
     def _index(self, index: AffineIndex | ComputedIndex) -> AffineIndex | ComputedIndex:

@@ -1,4 +1,4 @@
-"""Ragged operands: an `md_hom` over values that lie one behind the other, sequence by sequence.
+"""Ragged operands: rewriting an `md_hom` over the concatenated values of all sequences.
 
 A front end builds its `md_hom` of dense arrays whose dim along a sequence has any extent. Here one
 dim along all values stands for that dim: together with the dim of the batch where both remain or
@@ -29,7 +29,7 @@ _PADDED = "r.padded(fill) is a dense array of a ragged operand r"
 
 @dataclass(frozen=True, slots=True)
 class RaggedDims:
-    """The dims of a batch and of its sequences by name, and the number of values.
+    """The batch and sequence dims by name, and the total number of values.
 
     `more` are the specs of the arrays that there are besides: `OFFSETS` and `ROWS`.
     """
@@ -43,7 +43,7 @@ class RaggedDims:
 def over_values(
     md_hom: MDHom, ragged: Mapping[int, tuple[TensorSpec, int, int]], dims: RaggedDims
 ) -> tuple[MDHom, tuple[str, ...]]:
-    """The `md_hom` on the values of ragged inputs, and the names of the arrays that it takes more.
+    """Rewrite an `md_hom` to the values of ragged inputs; also names of extra inputs.
 
     `ragged` are its ragged inputs: the spec of their values, and the axes of batch and sequence in
     the dense arrays of which it was built. An output that keeps sequences is ragged as well: it
@@ -112,7 +112,7 @@ def over_values(
 
 
 def ragged_axes(access: BufferAccess, dims: RaggedDims) -> tuple[int, int] | None:
-    """The axes of batch and sequence of an output; None where it keeps no sequences."""
+    """The batch and sequence axes of an output; None if it keeps no sequences."""
     if dims.sequence not in access.dims:
         return None
     walks = [AffineIndex.of(name) for name in (dims.batch, dims.sequence)]
@@ -121,7 +121,7 @@ def ragged_axes(access: BufferAccess, dims: RaggedDims) -> tuple[int, int] | Non
 
 
 def _check_order(md_hom: MDHom, dims: RaggedDims) -> None:
-    """Raises TranslationError for combinations of batch and sequences that values do not tell."""
+    """Raises TranslationError for unsupported combinations of batch and sequence dims."""
     combines = {dim.name: dim.combine for dim in md_hom.dims}
     batch, sequence = combines[dims.batch], combines[dims.sequence]
     for name, combine in ((dims.batch, batch), (dims.sequence, sequence)):
@@ -158,7 +158,7 @@ def _check_order(md_hom: MDHom, dims: RaggedDims) -> None:
 def _used(
     md_hom: MDHom, ragged: Mapping[int, tuple[TensorSpec, int, int]], dims: RaggedDims
 ) -> set[str]:
-    """Which of the two dims are used but for the walk along ragged inputs."""
+    """The subset of the two dims used other than to index ragged inputs."""
     dense = [access for access in md_hom.inp_view if access.buffer not in ragged]
     used = {name for access in dense for name in access.dims}
     used |= {name for result in md_hom.scalar.results for name in dims_in(result)}
@@ -167,7 +167,7 @@ def _used(
 
 @dataclass(frozen=True, slots=True)
 class _OverValues:
-    """The rule for accesses: those of ragged inputs walk their values, others take `places`."""
+    """The rewrite rule for accesses: ragged inputs by values, others by `places`."""
 
     places: DimReplacement
     ragged: Mapping[int, tuple[TensorSpec, int, int]]
@@ -175,12 +175,12 @@ class _OverValues:
     along: str
 
     def access(self, access: BufferAccess) -> BufferAccess:
-        """The access by places, along all values where its buffer is ragged."""
+        """Rewrite an access of any buffer."""
         is_ragged = access.buffer in self.ragged
         return self.places.access(self.walked(access) if is_ragged else access)
 
     def walked(self, access: BufferAccess) -> BufferAccess:
-        """The access of a ragged buffer along all values."""
+        """Rewrite an access of a ragged buffer to its values."""
         _, batch, sequence = self.ragged[access.buffer]
         if access.index[sequence] != AffineIndex.of(self.sequence):
             raise TranslationError(
@@ -190,7 +190,7 @@ class _OverValues:
 
 
 def _without(access: BufferAccess, batch: int, sequence: str, along: str) -> BufferAccess:
-    """The access without the axis of the batch, and along all values."""
+    """The access without the batch axis, and with `along` in place of the sequence dim."""
     walk = AffineIndex.of(sequence)
     kept = [index for axis, index in enumerate(access.index) if axis != batch]
     return BufferAccess(
@@ -199,7 +199,7 @@ def _without(access: BufferAccess, batch: int, sequence: str, along: str) -> Buf
 
 
 def _within(md_hom: MDHom, results: tuple[Expr, ...], here: Expr) -> tuple[Expr, ...]:
-    """Results that count inside of a range, and give the operator's identity elsewhere."""
+    """Mask results outside of a sequence's range by the operator's identity."""
     operators = md_hom.operators
     if len(operators) != 1:
         raise TranslationError(
@@ -211,7 +211,7 @@ def _within(md_hom: MDHom, results: tuple[Expr, ...], here: Expr) -> tuple[Expr,
 
 
 def _dims(md_hom: MDHom, dims: RaggedDims, along: str, *, is_range: bool) -> tuple[Dim, ...]:
-    """The dims, where that along all values stands for that along a sequence."""
+    """The dims with `along`, over all values, in place of the sequence dim."""
     return tuple(
         [
             Dim(along, dims.count, dim.combine) if dim.name == dims.sequence else dim
@@ -224,7 +224,7 @@ def _dims(md_hom: MDHom, dims: RaggedDims, along: str, *, is_range: bool) -> tup
 def _outputs(
     md_hom: MDHom, dims: RaggedDims, along: str
 ) -> tuple[tuple[BufferSpec, ...], tuple[BufferAccess, ...]]:
-    """The outputs and their view; those that keep sequences hold the values of a ragged array."""
+    """The outputs and their view; ragged ones are stored as values."""
     outputs, view = [*md_hom.outputs], [*md_hom.out_view]
     for n, access in enumerate(md_hom.out_view):
         axes = ragged_axes(access, dims)
@@ -240,7 +240,7 @@ def _outputs(
 
 
 def spec_of_values(dense: TensorSpec, batch: int, sequence: int, count: int) -> TensorSpec:
-    """The spec of the values of a ragged result, in C order, from that of a dense one."""
+    """The spec of a ragged result's values, in C order, from the dense one."""
     shape = [count if axis == sequence else n for axis, n in enumerate(dense.shape)]
     del shape[batch]
     return TensorSpec.of(shape, dense.dtype)

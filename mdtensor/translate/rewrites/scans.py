@@ -1,4 +1,4 @@
-"""Scans from the last element, and scans that leave out the element itself, by views alone."""
+"""Reversed and exclusive scans, by rewriting views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, ComputedIndex
 
 
 def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
-    """The same elements, scanned from the last one along some dims.
+    """Reverse scans along some dims, so that they begin at the last element.
 
     Every index n of such a dim becomes extent - 1 - n, on both sides; operators take their
     operands in the order that these have in the array: x[i] ⊗ x[i+1] ⊗ … .
@@ -43,7 +43,7 @@ def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
 
 
 def exclusive_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
-    """The scan whose element n is written to place n + 1 along some dims; the last one is not.
+    """Make scans along some dims exclusive: element n is written to place n + 1.
 
     Nothing writes the first places: they hold the identity of the operator.
     """
@@ -82,7 +82,7 @@ def _with_exchanged_operands(operator: Operator) -> Operator:
 
 
 def _mirroring(lasts: dict[str, int]) -> Callable[[Expr], Expr]:
-    """The rule that counts dims from their last index."""
+    """The rewrite rule that counts dims from their last index."""
 
     def mirrored(node: Expr) -> Expr:
         if node.op != "index" or node.value not in lasts:

@@ -1,4 +1,4 @@
-"""Rows that the `md_hom`s of a chain share: dims along which the whole chain is cut into blocks.
+"""Row-blocking of chains of `md_hom`s: dims along which a whole chain can be tiled.
 
 An `md_hom` that concatenates along a dim computes each index of it alone (002, section 4.2.2,
 Definition 4). Where all of a chain do, and hand results on along that dim at the same index, the
@@ -23,7 +23,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, Comp
 
 @dataclass(frozen=True, slots=True)
 class RowDim:
-    """A dim that all `md_hom`s of a chain share: its extent, and its name in each of them.
+    """A dim shared by all `md_hom`s of a chain: its extent, and its name in each.
 
     `axes` has the axis along which it lies in each slot that is handed on.
     """
@@ -52,13 +52,13 @@ class ChainStage:
 
     @property
     def overwritten(self) -> tuple[tuple[int, int], ...]:
-        """Slots of a result and of an input each that may lie in one place."""
+        """Pairs of a result's and an input's slot that may share memory."""
         pairs = [(self.results[n], self.slots[other]) for n, other in overwritten(self.md_hom)]
         return tuple([pair for pair in pairs if self.slots.count(pair[1]) == 1])
 
 
 def shared_rows(chain: Sequence[Step]) -> tuple[RowDim, ...]:
-    """The dims along which the whole chain may be cut, in the order of the last one's results.
+    """The dims along which the whole chain can be tiled, in the order of its last result.
 
     >>> from mdtensor.translate.combine import CC, Pointwise, named
     >>> from mdtensor.translate.md_hom import Dim
@@ -99,9 +99,9 @@ def shared_rows(chain: Sequence[Step]) -> tuple[RowDim, ...]:
 
 
 def rows_within(chain: Sequence[Step], own: Collection[int]) -> tuple[RowDim, ...]:
-    """The rows that a chain shares, where all slots of its `own`, which nobody sees, have them.
+    """The shared rows of a chain, if all of its private slots (`own`) have them; else ().
 
-    None where it has no such slots.
+    No rows are shared without private slots.
     """
     rows = shared_rows(chain) if own else ()
     return rows if rows and {*own} <= dict(rows[0].axes).keys() else ()
@@ -115,7 +115,7 @@ def pieces(
     *,
     rows_inside: bool = False,
 ) -> tuple[ChainStage, ...]:
-    """The chain on a block of so many rows; slots that the block has for its `own` are compact.
+    """The stages of a chain on a block of `lengths` rows; private slots are compact.
 
     Elements of one row are neighbours in those, or, with `rows_inside`, those of all rows.
     """
@@ -134,7 +134,7 @@ Uses = Mapping[int, Sequence[tuple[int, BufferAccess]]]
 
 
 def _handed_on(chain: Sequence[Step]) -> Uses:
-    """The accesses of each slot that one writes and another reads, with the link's number."""
+    """The accesses of slots written and read within the chain, with the link's number."""
     read = {slot for link in chain for slot in link.operands}
     handed = {slot for link in chain for slot in link.results} & read
     uses: dict[int, list[tuple[int, BufferAccess]]] = {slot: [] for slot in sorted(handed)}
@@ -154,7 +154,7 @@ def _reads(md_hom: MDHom) -> tuple[BufferAccess, ...]:
 
 
 def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> RowDim | None:
-    """The row that a dim of the last `md_hom` is part of, if all others have it too."""
+    """The shared row that a dim of the last `md_hom` extends to; None if it does not."""
     names: dict[int, str] = {len(chain) - 1: last}
     axes: dict[int, int] = {}
     waiting = True
@@ -184,12 +184,12 @@ def _row_through(chain: Sequence[Step], handed: Uses, last: str) -> RowDim | Non
 
 
 def _axes_of(access: BufferAccess, dim: str) -> list[int]:
-    """The axes into which indices are that depend on a dim."""
+    """The axes whose index depends on a dim."""
     return [axis for axis, index in enumerate(access.index) if dim in index.dims]
 
 
 def _plain(access: BufferAccess, axis: int) -> str | None:
-    """The dim that is itself the index into an axis."""
+    """The dim that is itself the index of an axis; None for other indices."""
     index = access.index[axis]
     if not isinstance(index, AffineIndex) or len(index.dims) != 1:
         return None
@@ -210,7 +210,7 @@ def _is_cut(md_hom: MDHom, name: str) -> bool:
 
 
 def _step(access: BufferAccess, md_hom: MDHom, name: str) -> int:
-    """Elements between the results of neighbouring indices of a dim."""
+    """The distance in elements between results of adjacent indices of a dim."""
     return sum(_along(access, md_hom.outputs[access.buffer], name))
 
 
@@ -238,7 +238,7 @@ def _compact(
 
 @dataclass(frozen=True, slots=True)
 class _Piecewise:
-    """One `md_hom`, the names of its rows, and the specs of what a block has for its own."""
+    """One `md_hom` with the names of its rows, and the compact specs of private slots."""
 
     link: Step
     names: Sequence[str]
@@ -271,7 +271,7 @@ class _Piecewise:
     def _numbered(
         self, access: BufferAccess, inputs: dict[tuple[int, tuple[int, ...]], int]
     ) -> BufferAccess:
-        """The access to an array of its own for each way in which blocks follow each other."""
+        """The access to an input that is numbered by buffer and block strides."""
         strides = self._strides(access, self.link.operands, self.link.md_hom)
         number = inputs.setdefault((access.buffer, strides), len(inputs))
         return replace(access, buffer=number)
@@ -290,7 +290,7 @@ class _Piecewise:
 
 
 def _along(access: BufferAccess, buffer: BufferSpec, name: str) -> Iterator[int]:
-    """What an index of a dim adds to the address, for each axis."""
+    """The stride of a dim's index in the address, for each axis."""
     for index, stride in zip(access.index, buffer.spec.strides, strict=True):
         if isinstance(index, AffineIndex):
             yield sum(stride * factor for dim, factor in index.coefficients if dim == name)

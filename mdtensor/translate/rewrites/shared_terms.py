@@ -1,7 +1,7 @@
-"""Shared terms: functions that several `md_hom`s of a chain take of the same elements.
+"""Common subexpression elimination across a chain of `md_hom`s.
 
-Such a term becomes an `md_hom` of its own, which concatenates along all dims, and whose results the
-others read. A softmax needs its powers twice: for their sum, and for the quotients.
+A term that several take becomes an `md_hom` of its own, which concatenates along all dims, and
+whose results the others read. A softmax needs its powers twice: for the sum and the quotients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 @dataclass(frozen=True, slots=True)
 class SharedTerm:
-    """A function of elements, whichever `md_hom` takes it: parameters and dims by first use.
+    """A subexpression in canonical form: parameters and dims numbered by first use.
 
     Parameter n is the element of a slot that access n reads.
     """
@@ -37,7 +37,7 @@ class SharedTerm:
 
 
 def with_shared_terms(chain: Sequence[Step]) -> tuple[Step, ...]:
-    """The chain with an `md_hom` for each term that several take; as it is where none does.
+    """Compute each expensive term that several `md_hom`s take by a step of its own.
 
     New slots follow those of the chain.
     """
@@ -51,7 +51,7 @@ def with_shared_terms(chain: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _terms(link: Step) -> Iterator[tuple[SharedTerm, Expr]]:
-    """The terms of an `md_hom` that take long, each with the expression that it is there."""
+    """The expensive terms of a step, each with its expression there."""
     md_hom = link.md_hom
     if not all(access.is_affine for access in md_hom.inp_view):
         return
@@ -78,12 +78,12 @@ def _term(link: Step, node: Expr) -> SharedTerm:
 
 
 def _dims(accesses: Sequence[BufferAccess]) -> tuple[str, ...]:
-    """Names of dims in the order in which accesses have them."""
+    """Names of the accesses' dims, in order of first use."""
     return tuple(dict.fromkeys(name for access in accesses for name in access.dims))
 
 
 def _shared(links: Sequence[Step], term: SharedTerm) -> tuple[Step, ...]:
-    """The chain in which a term is computed before the first `md_hom` that takes it."""
+    """The chain with a term computed before the first step that takes it."""
     slot = 1 + max(slot for link in links for slot in (*link.operands, *link.results))
     spec = TensorSpec.of(term.extents, term.function.dtype)
     made: list[Step] = []
@@ -101,7 +101,7 @@ def _shared(links: Sequence[Step], term: SharedTerm) -> tuple[Step, ...]:
 
 
 def _computed(link: Step, node: Expr, term: SharedTerm, slot: int, spec: TensorSpec) -> Step:
-    """The `md_hom` of a term, on the buffers of one that takes it."""
+    """The step that computes a term, on the buffers of a step that takes it."""
     read = [link.md_hom.inputs[link.md_hom.inp_view[n].buffer] for n in params_in(node)]
     names = [f"d{n}" for n in range(len(term.extents))]
     md_hom = MDHom(
@@ -116,7 +116,7 @@ def _computed(link: Step, node: Expr, term: SharedTerm, slot: int, spec: TensorS
 
 
 def _reading(link: Step, node: Expr, slot: int, spec: TensorSpec) -> Step:
-    """The `md_hom` that reads the results of a term, and of its own elements what is left."""
+    """The step rewritten to read a term's results; unused accesses are dropped."""
     md_hom = link.md_hom
     accesses = [md_hom.inp_view[n] for n in params_in(node)]
     result = param(len(md_hom.inp_view), spec.dtype)

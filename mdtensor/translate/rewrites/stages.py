@@ -1,4 +1,4 @@
-"""An `md_hom` with several operators as a chain of `md_hom`s with one operator each.
+"""Splitting of an `md_hom` with several operators into steps with one each.
 
 Dims are combined from the last to the first (002, section 4.2.2, Definition 4), so the last ones
 can be combined alone, and their results, an array on the dims before them, are the input of the
@@ -20,7 +20,7 @@ from mdtensor.translate.views import BufferAccess, BufferSpec
 
 
 def stages(md_hom: MDHom) -> Program:
-    """The program on its inputs whose steps combine dims by one operator, or take one prefix sum.
+    """The program whose steps reduce dims by one operator each, or take one prefix sum.
 
     >>> from mdtensor.translate.combine import named
     >>> x = Buffer("x", TensorSpec.of((4, 3)))
@@ -51,7 +51,7 @@ def stages(md_hom: MDHom) -> Program:
 
 
 def staged(program: Program) -> Program:
-    """The same program in steps of one operator each."""
+    """Split all steps of a program by `stages`."""
     if all(len(_groups(step.md_hom.dims)) <= 1 for step in program.steps):
         return program
     temporaries, last = list(program.temporaries), program.result_slots.stop
@@ -65,9 +65,9 @@ def staged(program: Program) -> Program:
 
 
 def finished_apart(md_hom: MDHom) -> tuple[MDHom, MDHom, tuple[int, ...]]:
-    """The combination of an `md_hom` of one operator, and what is left to do on its results.
+    """Split an `md_hom` of one operator into its reduction and the epilogue of the results.
 
-    That reads those of the inputs with these numbers, too.
+    The numbers are those of the inputs that the epilogue reads.
     """
     return _cut(
         md_hom, frozenset(dim.name for dim in md_hom.dims if not isinstance(dim.combine, Concat))
@@ -75,7 +75,7 @@ def finished_apart(md_hom: MDHom) -> tuple[MDHom, MDHom, tuple[int, ...]]:
 
 
 def _groups(dims: Sequence[Dim]) -> list[frozenset[str]]:
-    """Names of the dims that each stage combines, first stage first."""
+    """The dims combined by each stage, in the order of execution."""
     groups: list[frozenset[str]] = []
     last: Operator | None = None
     for dim in reversed(dims):
@@ -90,7 +90,7 @@ def _groups(dims: Sequence[Dim]) -> list[frozenset[str]]:
 
 
 def _cut(md_hom: MDHom, group: frozenset[str]) -> tuple[MDHom, MDHom, tuple[int, ...]]:
-    """What combines the dims of a group, what is left to do on its results, and inputs of that."""
+    """The step that combines a group of dims, the rest, and numbers of the rest's inputs."""
     kept = [d for d in md_hom.dims if d.name not in group or isinstance(d.combine, PrefixSum)]
     spec = [TensorSpec.of([d.extent for d in kept], t) for t in md_hom.scalar.result_dtypes]
     buffers = tuple(BufferSpec(f"t{n}", s) for n, s in enumerate(spec))

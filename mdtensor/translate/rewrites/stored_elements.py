@@ -1,4 +1,4 @@
-"""Sparse operands: an `md_hom` over the elements that are stored, in the place of all.
+"""Sparse operands: rewriting an `md_hom` over the stored elements.
 
 Dims that walk a sparse buffer become one, along the stored elements; what they were is read from
 arrays of coordinates. Elements that are not stored take no part: they give the operator's identity.
@@ -24,7 +24,7 @@ _DENSE = "a.toarray() stores all elements of a sparse array a"
 def over_coordinates(
     md_hom: MDHom, buffer: int, values: TensorSpec, coordinates: Sequence[TensorSpec]
 ) -> MDHom:
-    """The `md_hom` on the stored elements of an input, `values`, and their indices along each axis.
+    """Rewrite an `md_hom` to an input in COO format: `values` and their `coordinates`.
 
     `coordinates` become inputs behind the others. Where a dim of the input remains in the result,
     an element counts at its coordinate, which is a scatter.
@@ -64,7 +64,7 @@ def over_ranges(
     indices: TensorSpec,
     pointers: TensorSpec,
 ) -> MDHom:
-    """The `md_hom` on the stored elements of an input that is compressed along an axis.
+    """Rewrite an `md_hom` to an input compressed along an axis (CSR or CSC).
 
     Elements from `pointers[n]` up to `pointers[n + 1]` are those at index n of this axis, whose dim
     remains in the result; `indices` are theirs along the other one. Both become inputs behind the
@@ -99,7 +99,7 @@ def over_ranges(
 
 
 def axes_of_results(md_hom: MDHom, buffer: int) -> tuple[int | None, bool]:
-    """The axis of a sparse input whose dim remains in the result, and whether other dims do.
+    """The axis of a sparse input whose dim is kept, and whether other dims are kept.
 
     Raises what `over_coordinates` raises.
     """
@@ -125,7 +125,7 @@ def _over(
     places: Mapping[str, Expr],
     here: Expr | None,
 ) -> MDHom:
-    """The `md_hom` along stored elements: `first` accesses come first, `places` stand for dims.
+    """The `md_hom` along stored elements; `places` are expressions in place of dims.
 
     An element counts where the condition `here` holds.
     """
@@ -150,7 +150,7 @@ def _over(
 
 
 def _walked(md_hom: MDHom, buffer: int) -> tuple[BufferAccess, dict[str, int]]:
-    """The access of an input, and the dims that walk it with their axes, but for extents of 1."""
+    """The access of a sparse input, and the dims that index it by axis, except at extent 1."""
     between = () if md_hom.epilogue is None else md_hom.epilogue.view
     found = [access for access in (*md_hom.inp_view, *between) if access.buffer == buffer]
     if len(found) != 1 or found[0] in between:
@@ -171,7 +171,7 @@ def _walked(md_hom: MDHom, buffer: int) -> tuple[BufferAccess, dict[str, int]]:
 
 
 def _combined(md_hom: MDHom, walked: Collection[str]) -> tuple[str | None, Pointwise]:
-    """The dim of a sparse operand that remains in the result, and what combines the others."""
+    """The kept dim of a sparse operand (None without one), and the reduction of the others."""
     kept = [d.name for d in md_hom.dims if d.name in walked and isinstance(d.combine, Concat)]
     reducing = [dim.combine for dim in md_hom.dims if isinstance(dim.combine, Pointwise)]
     if any(isinstance(dim.combine, PrefixSum) for dim in md_hom.dims):
@@ -199,7 +199,7 @@ def _combined(md_hom: MDHom, walked: Collection[str]) -> tuple[str | None, Point
 
 
 def _dims(md_hom: MDHom, along: Dim, gone: Collection[str]) -> tuple[Dim, ...]:
-    """The dims, where one stands in the place of the first of those that are gone."""
+    """The dims with `along` in place of the first removed one."""
     first = next((n for n, dim in enumerate(md_hom.dims) if dim.name in gone), len(md_hom.dims))
     before, behind = md_hom.dims[:first], md_hom.dims[first:]
     return (*before, along, *(dim for dim in behind if dim.name not in gone))

@@ -1,4 +1,4 @@
-"""Operators without an identity, made total: the tuple gets a flag that says whether it counts.
+"""Operators without an identity made total by a validity flag in the tuple.
 
 A tuple whose flag is unset is neutral, whatever else it holds; so every operator has an identity,
 and the lowering needs one way only to begin a reduction.
@@ -19,7 +19,7 @@ from mdtensor.translate.trees import params_in, substitute
 
 
 def with_total_operators(md_hom: MDHom) -> MDHom:
-    """The same computation, in which every operator has an identity."""
+    """Rewrite an `md_hom` so that every operator has an identity."""
     partial = [op for op in md_hom.operators if op.identity is None]
     if not partial:
         return md_hom
@@ -41,7 +41,7 @@ def _with_total_operator(dim: Dim) -> Dim:
 
 
 def total(operator: Operator) -> Operator:
-    """The operator on tuples with a flag as their last element.
+    """The operator on tuples with a validity flag as their last element.
 
     >>> from mdtensor.translate.combine import named
     >>> total(replace(named("max", ["f4"]), identity=None)).identity
@@ -61,7 +61,7 @@ def total(operator: Operator) -> Operator:
 
 
 def forgets(operator: Operator) -> bool:
-    """Whether an element of the combined tuple is the same whatever the left one is, if both count.
+    """Whether a result is independent of the left tuple if both are valid.
 
     >>> from mdtensor.translate.combine import named
     >>> add = named("add", ["f4"])
@@ -77,7 +77,7 @@ def forgets(operator: Operator) -> bool:
 
 
 def _of_two_that_count(result: Expr, width: int) -> Expr:
-    """What `total` made of an element, where both flags are set; all others as they are."""
+    """The operator's own expression within `total`'s selects; others unchanged."""
     flags = [param(n, BOOL) for n in (width - 1, 2 * width - 1)]
     if result.op == "select" and result.args[0] == flags[0]:
         inner = result.args[1]
@@ -87,7 +87,7 @@ def _of_two_that_count(result: Expr, width: int) -> Expr:
 
 
 def _without_flag(epilogue: Epilogue | None, types: Sequence[np.dtype]) -> Epilogue:
-    """The epilogue that drops the flag before what was there, or before nothing."""
+    """The epilogue behind the removal of the flag."""
     before = Epilogue(identity_function(types, "value")) if epilogue is None else epilogue
     values = identity_function(types).results
     return replace(before, function=before.function.after((*types, BOOL), values))

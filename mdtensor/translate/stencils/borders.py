@@ -1,4 +1,4 @@
-"""Borders: what is read outside of an array, along each axis of a block of points."""
+"""Border handling of stencils, along each axis of a block of points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Index = AffineIndex | ComputedIndex
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """What lies outside of an array, in the words of scipy.ndimage; `cval` is for `constant`.
+    """A border mode of scipy.ndimage; `cval` is the value of `constant`.
 
     With a, b, c, d in the array: `nearest` a a | a b c d | d d, `reflect` b a | a b c d | d c,
     `mirror` c b | a b c d | c b, `wrap` c d | a b c d | a b. With `valid` and `fixed` nothing lies
@@ -44,7 +44,7 @@ class Border:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is one number of a type that NumPy has."""
+    """Whether a value is a single number of a NumPy type."""
     try:
         held = np.asarray(value)
     except (RecursionError, RuntimeError, TypeError, ValueError):  # lists in lists of other lengths
@@ -53,7 +53,7 @@ def _is_number(value: object) -> bool:
 
 
 def outside(border: Border, dtype: np.dtype) -> Expr:
-    """The value outside of an array, in the type in which its elements are taken."""
+    """The value outside of an array, as a constant of the elements' type."""
     given = np.asarray(border.cval)
     if kind_of(dtype) in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
         return const(border.cval, dtype)
@@ -68,14 +68,14 @@ def outside(border: Border, dtype: np.dtype) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Points from `start` on along an axis, all of whose neighbours exist."""
+    """Points of an axis, from `start` on, whose neighbours all exist."""
 
     start: int
     extent: int
     written_from: int
 
     def dims(self, axis: int) -> tuple[Dim, ...]:
-        """The dims that run over these points of an axis."""
+        """The dims of these points along an axis."""
         return (Dim(f"i{axis}", self.extent, CC),)
 
     def written(self, axis: int) -> AffineIndex:
@@ -85,7 +85,7 @@ class Inside:
     def index(
         self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
     ) -> tuple[Index, Expr | None]:
-        """The index that a relative one leads to, and when something is there (None: always).
+        """The index of a neighbour, and the condition for it to exist (None: always).
 
         `reach` are the smallest and the largest value of the relative index.
         """
@@ -95,7 +95,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class BorderStrips:
-    """The first and the last `width` points of an axis, as two dims: which end, and which point.
+    """The first and the last `width` points of an axis, as dims for the end and the point.
 
     Indices count from the nearer end, below zero from the upper one as computed indices do, so
     that no expression holds the extent: one kernel serves all shapes.
@@ -105,7 +105,7 @@ class BorderStrips:
     extent: int
 
     def dims(self, axis: int) -> tuple[Dim, ...]:
-        """The dims that run over these points of an axis."""
+        """The dims of these points along an axis."""
         return Dim(f"s{axis}", 2, CC), Dim(f"i{axis}", self.width, CC)
 
     def written(self, axis: int) -> AffineIndex:
@@ -115,7 +115,7 @@ class BorderStrips:
     def index(
         self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
     ) -> tuple[Index, Expr | None]:
-        """The index that a relative one leads to, and when something is there (None: always).
+        """The index of a neighbour, and the condition for it to exist (None: always).
 
         `reach` are the smallest and the largest value of the relative index.
         """
@@ -147,7 +147,7 @@ class WholeAxis:
     extent: int
 
     def dims(self, axis: int) -> tuple[Dim, ...]:
-        """The dims that run over these points of an axis."""
+        """The dims of these points along an axis."""
         return (Dim(f"i{axis}", self.extent, CC),)
 
     def written(self, axis: int) -> AffineIndex:
@@ -157,7 +157,7 @@ class WholeAxis:
     def index(
         self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
     ) -> tuple[Index, Expr | None]:
-        """The index that a relative one leads to, and when something is there (None: always).
+        """The index of a neighbour, and the condition for it to exist (None: always).
 
         `reach` are the smallest and the largest value of the relative index.
         """
@@ -183,7 +183,7 @@ Part = Inside | BorderStrips | WholeAxis
 
 
 def _place(axis: int, relative: AffineIndex) -> Expr:
-    """The index that a relative one leads to from the point of a dim."""
+    """The absolute index of a neighbour, as an expression."""
     place = index_of(f"i{axis}")
     for dim, coefficient in relative.coefficients:
         place = place + coefficient * index_of(dim)

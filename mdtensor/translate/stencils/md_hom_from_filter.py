@@ -1,4 +1,4 @@
-"""From a filter, a window that is combined around every point, to a stencil and its `md_hom`s."""
+"""Filters, which combine a window around every point, as stencils."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def md_homs_from_filter(
 
 
 def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dtype:
-    """The type of weights, and of their sums: double unless array and result are narrower floats.
+    """The type of weights and sums: float64, or float32 if array and result are narrow.
 
     Sums of weighted elements in double, which scipy has, take up to twice as long as in single.
     """
@@ -96,7 +96,7 @@ def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dty
 
 
 def stored(value: Expr, dtype: np.dtype) -> Expr:
-    """The value as an integer type takes it: without its fraction, modulo the type's width."""
+    """Convert a float result to an integer type: truncated, modulo the type's width."""
     if kind_of(value.dtype) != "f" or kind_of(dtype) == "f":
         return value
     if dtype == BOOL:
@@ -107,7 +107,7 @@ def stored(value: Expr, dtype: np.dtype) -> Expr:
 
 
 def taken_dtype(border: Border, field: np.dtype) -> np.dtype:
-    """The type in which elements are compared: theirs, or double for a border that it lacks."""
+    """The type of compared elements: theirs, or float64 for a `cval` outside of it."""
     held = np.asarray(border.cval).astype(field)
     fits = border.mode != "constant" or kind_of(field) == "f" or held == border.cval
     return field if fits else np.dtype(np.float64)

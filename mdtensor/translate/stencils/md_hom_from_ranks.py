@@ -1,4 +1,4 @@
-"""From a rank filter, which takes the n-th smallest element of a window, to `md_hom`s.
+"""Rank filters, which take the n-th smallest element of a window, by sorting networks.
 
 The window's elements are sorted by a network of exchanges, which is a scalar function like any
 other: it becomes a stencil. Of the network, only what the wanted element depends on is computed.
@@ -24,7 +24,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 @dataclass(frozen=True, slots=True)
 class RankFilter:
-    """The element that has `rank` elements of the window before it in order.
+    """A rank filter: the element with `rank` smaller ones in the window.
 
     `places` are where the window's elements lie from the point.
     """
@@ -35,7 +35,7 @@ class RankFilter:
 
 
 def md_homs_from_ranks(given: RankFilter, field: TensorSpec, out: TensorSpec) -> tuple[MDHom, ...]:
-    """The `md_hom`s of a rank filter on an array; NaN where the window has one.
+    """The `md_hom`s of a rank filter on an array; NaN if the window has one.
 
     >>> median = RankFilter(((-1,), (0,), (1,)), 1, Border("wrap"))
     >>> for md_hom in md_homs_from_ranks(median, TensorSpec.of((64,)), TensorSpec.of((64,))):
@@ -60,7 +60,7 @@ def md_homs_from_ranks(given: RankFilter, field: TensorSpec, out: TensorSpec) ->
 
 
 def of_rank(elements: Sequence[Expr], rank: int) -> Expr:
-    """The element with `rank` others before it in order; NaN where there is one.
+    """The element of rank `rank` in sorted order; NaN if there is one.
 
     >>> x, y = param(0, "i4"), param(1, "i4")
     >>> of_rank([x, y], 0), of_rank([x, y], 1)
@@ -79,7 +79,7 @@ def of_rank(elements: Sequence[Expr], rank: int) -> Expr:
 
 
 def _exchanged(x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """The lesser and the greater of two; with NaN, any."""
+    """The smaller and the larger of two; arbitrary with NaN."""
     if kind_of(x.dtype) != "f":
         return apply("min", x, y), apply("max", x, y)
     is_less = apply("lt", x, y)
@@ -87,7 +87,7 @@ def _exchanged(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 
 
 def exchanges(count: int) -> Iterator[tuple[int, int]]:
-    """The exchanges that sort so many elements: Batcher's odd-even mergesort.
+    """The compare-exchanges of Batcher's odd-even mergesort for `count` elements.
 
     >>> list(exchanges(3))
     [(0, 1), (0, 2), (1, 2)]

@@ -32,7 +32,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, Comp
 
 @dataclass(frozen=True, slots=True)
 class Stencil:
-    """A scalar function of elements around a point, perhaps combined over the dims of a window.
+    """A scalar function of neighbours of a point, optionally reduced over a window.
 
     The indices of `reads` are functions of the dims of the window; on the inputs `fields`, which
     all have the result's shape, they count from the point. `scalar.params` are the types in which
@@ -49,7 +49,7 @@ class Stencil:
 
     @property
     def reach(self) -> tuple[tuple[int, int], ...]:
-        """For each axis, how far below (at most 0) and above (at least 0) elements are read."""
+        """Per axis, the smallest (at most 0) and largest (at least 0) relative index read."""
         extents = {dim.name: dim.extent for dim in self.window}
         bounds = [
             [_affine(axis).bounds(extents) for axis in read.index]
@@ -72,7 +72,7 @@ class Stencil:
 
 
 def result_shape(stencil: Stencil, border: Border) -> tuple[int, ...]:
-    """The shape of the results: that of the fields, less what `valid` takes.
+    """The shape of the results: the fields' shape, smaller for `valid`.
 
     Raises ShapeError where nothing would be left.
     """
@@ -91,7 +91,7 @@ def result_shape(stencil: Stencil, border: Border) -> tuple[int, ...]:
 def md_homs_from_stencil(
     stencil: Stencil, border: Border, outputs: Sequence[TensorSpec] | None = None
 ) -> tuple[MDHom, ...]:
-    """The `md_hom`s that write the whole result: the inside first, then the blocks of the border.
+    """The `md_hom`s of the whole result: the inside first, then border blocks.
 
     All have the stencil's inputs, and one output for each result, by default of its type and in C
     order. Where the inside is not more than half of the result, one `md_hom` computes all.
@@ -124,7 +124,7 @@ def md_homs_from_stencil(
 
 
 def _blocks(stencil: Stencil, border: Border, shape: Sequence[int]) -> list[tuple[Part, ...]]:
-    """The blocks that the result is computed in: a part of every axis each."""
+    """The blocks of the result: one part of every axis each."""
     if border.mode == "valid":
         starts = (-low for low, _ in stencil.reach)
         return [tuple(Inside(s, n, 0) for s, n in zip(starts, shape, strict=True))]
@@ -140,7 +140,7 @@ def _blocks(stencil: Stencil, border: Border, shape: Sequence[int]) -> list[tupl
 
 
 def _fixed_blocks(stencil: Stencil) -> list[tuple[Part, ...]]:
-    """The points whose neighbours all exist, then the ends of every axis, each point once.
+    """The inside block, then the disjoint blocks of the ends of every axis.
 
     The blocks of an axis lie between the ends of those before it.
     """
@@ -162,7 +162,7 @@ def _fixed_blocks(stencil: Stencil) -> list[tuple[Part, ...]]:
 
 
 def _kept(stencil: Stencil) -> Stencil:
-    """The stencil whose results are the elements of as many arrays, the first ones."""
+    """The stencil that copies the first fields to the results, for fixed borders."""
     results = stencil.written_dtypes
     fields = sorted(stencil.fields)[: len(results)]
     if len(fields) < len(results):

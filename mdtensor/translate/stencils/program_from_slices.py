@@ -32,7 +32,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
 def program_from_slices(fused: FusedValue, specs: Sequence[TensorSpec]) -> Program:
-    """The program that computes a value, in C order; `specs` are those of the leaves by number.
+    """The program that computes a value in C order; `specs` are the leaves', by number.
 
     >>> from mdtensor.translate.stencils.slices import combined, fused_from_source, sliced
     >>> a = fused_from_source(Leaf(0, (10,), TensorSpec.of((10,)).dtype))
@@ -48,7 +48,7 @@ def program_from_slices(fused: FusedValue, specs: Sequence[TensorSpec]) -> Progr
 
 
 class _Chain:
-    """Builds the program: a source that several expressions take is computed once."""
+    """Builds the program; shared sources are computed once."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.builder = ProgramBuilder(specs)
@@ -56,7 +56,7 @@ class _Chain:
         self.known: list[tuple[ReducedValue | Assembly, int]] = []
 
     def finish(self, fused: FusedValue) -> int:
-        """Adds the steps that compute a value, and gives its slot."""
+        """Add the steps that compute a value; returns its slot."""
         source = fused.reads[0].source if len(fused.reads) == 1 else None
         if isinstance(source, Assembly) and fused == fused_from_source(source):
             return self._assemble(source)
@@ -114,7 +114,7 @@ class _Chain:
         return self._add(md_hom, reads)
 
     def _with_epilogue(self, fused: FusedValue, carrier: ElementRead, out: BufferSpec) -> int:
-        """The reduction that `carrier` reads, finished by the rest of the value's expression."""
+        """Add the reduction read by `carrier`, with the remaining expression as epilogue."""
         reduction = carrier.source
         assert isinstance(reduction, ReducedValue)
         reads = _Reads(self)
@@ -145,7 +145,7 @@ class _Chain:
 
 
 class _Reads:
-    """Collects the buffers of one part."""
+    """Collects the input buffers of one `md_hom`."""
 
     def __init__(self, chain: _Chain) -> None:
         self._chain = chain
@@ -176,7 +176,7 @@ class _Reads:
 
 
 def _carrier(fused: FusedValue) -> ElementRead | None:
-    """The read of a reduction that all else can be an epilogue of: it takes each element once."""
+    """The reduction read that the rest can be an epilogue of; None without one."""
     for read in fused.reads:
         if not isinstance(read.source, ReducedValue):
             continue
@@ -205,12 +205,12 @@ def _dims(reduction: ReducedValue) -> tuple[Dim, ...]:
 
 
 def _function(fused: FusedValue, *, stored: bool = False) -> ScalarFunction:
-    """The function of a value, which is combined, or `stored` as it is."""
+    """The scalar function of a value, for combination or to be `stored`."""
     types = tuple(read.source.dtype for read in fused.reads)
     return ScalarFunction(types, (_stored(fused.expr) if stored else fused.expr,))
 
 
 def _stored(expr: Expr) -> Expr:
-    """The expression without a rounding that storing it does anyway."""
+    """Strip a cast between floats that storing implies."""
     narrows = expr.op == "cast" and kind_of(expr.dtype) == kind_of(expr.args[0].dtype) == "f"
     return expr.args[0] if narrows else expr

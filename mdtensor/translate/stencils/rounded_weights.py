@@ -1,4 +1,4 @@
-"""Weights in a narrower type, rounded together, so that their sum stays what it was."""
+"""Rounding of weights to a narrower type that preserves their sum."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def rounded_weights(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The weights as `dtype`, a type of floats, or of complex numbers.
+    """Round weights to a float or complex type, with error diffusion.
 
     What rounding takes from a weight is given to the next smaller one, so that the sum is wrong by
     less than the smallest of them: a blur keeps the mean of an image. Zeros stay zeros.

@@ -1,4 +1,4 @@
-"""Numbers of expressions of slices: extents, and the coefficients and offsets of indices.
+"""Expressions of slices without their numbers: extents, coefficients and offsets of indices.
 
 An expression without them is a skeleton, which the expressions of the same program on arrays of
 other shapes share.
@@ -25,11 +25,11 @@ _MOST = 200  # numbers; what has more of them is translated anew for each shape
 
 
 class _TooManyError(Exception):
-    """An expression has more numbers than are worth a look."""
+    """An expression has more numbers than are worth extracting."""
 
 
 def without_numbers(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]] | None:
-    """The skeleton of an expression, and its numbers in order; None where there are too many.
+    """Split an expression into skeleton and numbers, in order; None with too many numbers.
 
     >>> import numpy as np
     >>> from mdtensor.translate.stencils.slices import fused_from_source, sliced
@@ -57,7 +57,7 @@ def without_numbers(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]] | N
 
 
 def with_numbers(skeleton: FusedValue, numbers: Sequence[int]) -> FusedValue:
-    """The expression of a skeleton with these numbers, which need no hash."""
+    """Rebuild an expression from skeleton and numbers, which may be unhashable."""
     left = iter(numbers)
     return _renewed(skeleton, lambda _: next(left))
 

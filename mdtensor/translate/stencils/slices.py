@@ -26,7 +26,7 @@ from mdtensor.translate.views import AffineIndex
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An array that is read: a number that stands for it, its shape and type."""
+    """An array operand: its number, shape and type."""
 
     number: int
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class ReducedValue:
-    """A fused value whose axes are combined by the operator of that name.
+    """A fused value whose `axes` are reduced, or scanned, by a named operator.
 
     Axes that it `scans` stay: each element is combined with all before it.
     """
@@ -47,14 +47,14 @@ class ReducedValue:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The axes that stay."""
+        """The remaining axes."""
         if self.scans:
             return tuple(range(len(self.of.shape)))
         return tuple(axis for axis in range(len(self.of.shape)) if axis not in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the axes that stay."""
+        """Extents of the remaining axes."""
         return tuple(self.of.shape[axis] for axis in self.kept)
 
     @property
@@ -65,7 +65,7 @@ class ReducedValue:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """A value that is a part of an array; `places` are indices into it by the value's axes."""
+    """A block of an assembly; `places` are its indices there, by the value's axes."""
 
     places: tuple[AffineIndex, ...]
     of: FusedValue
@@ -73,7 +73,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """An array that is put together of blocks, each element of it of one."""
+    """An array assembled from disjoint blocks."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -84,7 +84,7 @@ Source = Leaf | ReducedValue | Assembly
 
 
 def made_of(source: Source) -> tuple[FusedValue, ...]:
-    """The values that a source is computed from."""
+    """The values that a source depends on."""
     if isinstance(source, Leaf):
         return ()
     if isinstance(source, ReducedValue):
@@ -94,7 +94,7 @@ def made_of(source: Source) -> tuple[FusedValue, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ElementRead:
-    """An element of a source for every point; axis n of the fused value is the dim `i<n>`."""
+    """A read of a source at every point; dim `i<n>` is axis n of the fused value."""
 
     source: Source
     index: tuple[AffineIndex, ...]
@@ -130,7 +130,7 @@ class FusedValue:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The arrays that are read, in order of first use."""
+        """The array operands, in order of first use."""
         found: dict[Leaf, None] = {}
         for read in self.reads:
             if isinstance(read.source, Leaf):
@@ -141,7 +141,7 @@ class FusedValue:
 
 
 def fused_from_source(source: Source) -> FusedValue:
-    """The elements of a source as they are."""
+    """The identity expression of a source."""
     index = tuple(AffineIndex.of(dim_of(axis)) for axis in range(len(source.shape)))
     return FusedValue(source.shape, param(0, source.dtype), (ElementRead(source, index),))
 
@@ -149,7 +149,7 @@ def fused_from_source(source: Source) -> FusedValue:
 def combined(
     operands: Sequence[FusedValue | Expr | Number], build: Callable[..., Expr]
 ) -> FusedValue:
-    """An expression of the operands' elements, broadcast against each other.
+    """Apply an expression elementwise to operands, with broadcasting.
 
     `build` makes the expression from theirs. Raises ShapeError where shapes do not fit.
     """
@@ -177,7 +177,7 @@ def combined(
 
 
 def _broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape to which all of these broadcast.
+    """The broadcast shape of several shapes, with up to 64 axes.
 
     NumPy's own function takes 32 axes, and its arrays have up to 64.
     """
@@ -193,14 +193,14 @@ def _broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _renumbered(expr: Expr, elements: Sequence[Expr]) -> Expr:
-    """The expression of other elements; itself where they have the numbers of its own."""
+    """Replace the parameters of an expression; unchanged if the numbers are."""
     if all(element.number == n for n, element in enumerate(elements)):
         return expr
     return substitute(expr, elements)
 
 
 def _takes_all(value: Expr, elements: Sequence[Expr]) -> bool:
-    """Whether a value is seen to depend on all elements that it is built of."""
+    """Whether a value depends on all of the elements."""
     left = {id(element) for element in elements if element.op != "const"}
     waiting, every = [value], frozenset(left)
     while waiting and left:
@@ -221,7 +221,7 @@ def _without_unused(fused: FusedValue) -> FusedValue:
 
 
 def broadcast(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
-    """The value on a larger shape, which axes of extent 1 and missing ones are repeated over.
+    """Broadcast a value to a shape.
 
     Raises ShapeError where it does not fit.
     """
@@ -238,13 +238,13 @@ def broadcast(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
 
 
 def transposed(fused: FusedValue, axes: Sequence[int]) -> FusedValue:
-    """The value with its axes in another order."""
+    """Permute the axes of a value."""
     places = [AffineIndex.of(dim_of(axes.index(axis))) for axis in range(len(fused.shape))]
     return _viewed(fused, [fused.shape[axis] for axis in axes], places)
 
 
 def sliced(fused: FusedValue, key: object) -> FusedValue:
-    """The value at a basic index of NumPy: integers, slices, np.newaxis and an ellipsis.
+    """Index a value by integers, slices, np.newaxis and an ellipsis.
 
     Raises IndexingError for other indices, and for those out of range.
     """
@@ -277,7 +277,7 @@ def _indices(given: slice, extent: int) -> tuple[int, int, int]:
 
 
 def _expanded(key: object, ndim: int) -> list[int | slice | None]:
-    """One item for each axis, and None for each new one."""
+    """Normalise an index to one item per axis, and None for each new axis."""
     listed: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
     items = [item if item is None or item is ... else _basic(item) for item in listed]
     used = sum(item is not None and item is not ... for item in items)
@@ -308,7 +308,7 @@ def _basic(item: Any) -> int | slice:
 def reduced(
     fused: FusedValue, op: str, axes: Sequence[int], *, keepdims: bool = False
 ) -> FusedValue:
-    """The value with axes combined by a named operator; `keepdims` leaves them with extent 1.
+    """Reduce axes of a value by a named operator; `keepdims` leaves them with extent 1.
 
     Raises ShapeError where max or min have nothing to choose from, and TranslationError for an
     operator that is not defined on the elements.
@@ -326,7 +326,7 @@ def reduced(
 
 
 def scanned(fused: FusedValue, op: str, axis: int) -> FusedValue:
-    """The value with each element along an axis combined with all before it.
+    """Inclusive scan of a value along an axis by a named operator.
 
     Raises TranslationError for an operator that is not defined on the elements.
     """
@@ -335,7 +335,7 @@ def scanned(fused: FusedValue, op: str, axis: int) -> FusedValue:
 
 
 def stored(fused: FusedValue) -> FusedValue:
-    """The same value, computed once for all who read it; itself where it is read as it lies."""
+    """Materialise a value, so that it is computed once; plain reads are returned as they are."""
     if fused.expr.op == "param":
         return fused
     return fused_from_source(
@@ -344,7 +344,7 @@ def stored(fused: FusedValue) -> FusedValue:
 
 
 def spread(fused: FusedValue, shape: Sequence[int], dims: Sequence[int]) -> FusedValue:
-    """The value on axes of a larger shape: its axis n runs along axis `dims[n]`.
+    """Map axis n of a value to axis `dims[n]` of a larger shape.
 
     Several axes along one are a diagonal; those of extent 1 are repeated.
     """
@@ -356,12 +356,12 @@ def spread(fused: FusedValue, shape: Sequence[int], dims: Sequence[int]) -> Fuse
 
 
 def assembled(shape: Sequence[int], blocks: Sequence[ArrayPart]) -> FusedValue:
-    """The elements of an array that is put together of blocks of one type."""
+    """The value of an array assembled from blocks of one type."""
     return fused_from_source(Assembly(tuple(shape), blocks[0].of.dtype, tuple(blocks)))
 
 
 def reshaped(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
-    """The elements, as they follow each other in C order, on as many points of another shape.
+    """Reshape a value in C order.
 
     An axis that becomes several stays a view; axes that become one are stored.
     """
@@ -377,7 +377,7 @@ def reshaped(fused: FusedValue, shape: Sequence[int]) -> FusedValue:
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes that become others: the shortest runs of both shapes that have as many elements."""
+    """The shortest runs of axes of both shapes with equal numbers of elements."""
     groups: list[tuple[list[int], list[int]]] = []
     waiting = [axis for axis, extent in enumerate(new) if extent != 1]
     here: list[int] = []
@@ -394,7 +394,7 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], lis
 
 
 def _flat(axes: Sequence[int], shape: Sequence[int]) -> AffineIndex:
-    """The position among the elements of some axes, in C order."""
+    """The flat index over some axes, in C order."""
     terms = [
         (dim_of(axis), math.prod(shape[n] for n in axes[place + 1 :]))
         for place, axis in enumerate(axes)
@@ -403,7 +403,7 @@ def _flat(axes: Sequence[int], shape: Sequence[int]) -> AffineIndex:
 
 
 def renumbered(fused: FusedValue, numbers: Mapping[int, int] | Sequence[int]) -> FusedValue:
-    """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
+    """Renumber the leaves: n becomes `numbers[n]`."""
 
     def source(given: Source) -> Source:
         if isinstance(given, Leaf):
@@ -417,7 +417,7 @@ def renumbered(fused: FusedValue, numbers: Mapping[int, int] | Sequence[int]) ->
 
 
 def _viewed(fused: FusedValue, shape: Sequence[int], places: Sequence[AffineIndex]) -> FusedValue:
-    """The value on other axes; `places` are indices into its own."""
+    """The value with new axes; `places` are indices into the old ones."""
     reads: dict[ElementRead, int] = {}
     moved = [
         reads.setdefault(ElementRead(read.source, composed(read.index, places)), len(reads))
@@ -432,7 +432,7 @@ def _viewed(fused: FusedValue, shape: Sequence[int], places: Sequence[AffineInde
 def composed(
     indices: Sequence[AffineIndex], places: Sequence[AffineIndex]
 ) -> tuple[AffineIndex, ...]:
-    """The indices where the dim of axis n has the value `places[n]`."""
+    """Substitute `places[n]` for the dim of axis n in indices."""
     composed: list[AffineIndex] = []
     for index in indices:
         offset = index.offset

@@ -1,4 +1,4 @@
-"""From a function of relative indices to a stencil."""
+"""Functions of relative indices as stencils."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 def stencil_from_function(
     function: Callable[..., object], arguments: Sequence[TensorSpec | Number]
 ) -> Stencil:
-    """The stencil of a function whose arrays are read at relative indices.
+    """Trace a function whose arrays are indexed relative to a point.
 
     Specs are arrays, all of one shape, or, without axes, single elements; numbers are constants.
     The function returns one value or a tuple of several.
@@ -68,7 +68,7 @@ def stencil_from_function(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Aggregate):
-    """An array as a stencil function sees it: `u[-1, 0]` is the element above the point."""
+    """A symbolic array in a stencil function: `u[-1, 0]` is the element above the point."""
 
     buffer: int
     spec: TensorSpec
@@ -85,7 +85,7 @@ class Field(Aggregate):
         return self.spec.dtype
 
     def refused(self, what: str) -> TranslationError:
-        """The error of what is done to a whole array."""
+        """The error for an operation on a whole array."""
         return TranslationError(
             f"a stencil uses an array instead of an element of it: {what}",
             hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
@@ -154,7 +154,7 @@ def _as_expr(value: object) -> Expr:
 def _only(
     used: Sequence[int], types: Sequence[np.dtype], results: Sequence[Expr]
 ) -> ScalarFunction:
-    """The scalar function of the parameters that are used."""
+    """The scalar function restricted to the used parameters."""
     renumbered = [param(used.index(n) if n in used else 0, dtype) for n, dtype in enumerate(types)]
     return ScalarFunction(
         tuple(types[n] for n in used),
