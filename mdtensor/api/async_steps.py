@@ -29,13 +29,13 @@ class Begins(Protocol[Of_contra]):
     """A function that starts a step; `behind` says that it follows other steps in flight."""
 
     def __call__(self, step: Of_contra, *, behind: bool = False) -> Begun:
-        """A launcher of the step, and a function that waits for it."""
+        """A launcher of the step, and a function that waits for its completion."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
-    """What runs a step on arrays; `finish` waits for it, None where it returns when all is done."""
+    """A launch of a step on arrays; `finish` waits for its end, None where `run` does itself."""
 
     run: Callable[..., None]
     finish: Callable[[], None] | None

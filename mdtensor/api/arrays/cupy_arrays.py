@@ -15,7 +15,7 @@ _IN_C_ORDER = "_c_contiguous"
 
 
 class CupyLibrary:
-    """What calls ask of CuPy."""
+    """The functions of CuPy that calls use."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
@@ -44,7 +44,7 @@ class CupyLibrary:
         return stream_at(self._cupy, stream)
 
     def allocating(self, allocate: Callable[[int], tuple[int, object]]) -> Any:
-        """A context whose memory is what a function of bytes gives: an address and its owner."""
+        """A context in which CuPy allocates by a function: bytes to an address and its owner."""
         cuda = self._cupy.cuda
 
         def memory(nbytes: int) -> Any:
@@ -76,14 +76,14 @@ _library: CupyLibrary | None = None
 
 
 def knows(cupy: Any) -> None:
-    """Enables call caches for CuPy's arrays; keys then end with the current device."""
+    """Registers CuPy and so enables its call caches: keys then end with the current device."""
     global array_class, _library
     if _library is None:
         _library, array_class = CupyLibrary(cupy), cupy.ndarray
 
 
 def library() -> CupyLibrary:
-    """CuPy, of which a call had an array."""
+    """The CuPy library; at least one call has had a CuPy array."""
     assert _library is not None, "no call had an array of CuPy's"
     return _library
 

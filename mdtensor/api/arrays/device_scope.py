@@ -1,4 +1,4 @@
-"""Where calls compute: on the CUDA device that their arrays lie on, whichever is the current one.
+"""Device scopes: each call runs on the CUDA device that holds its arrays, current or not.
 
 Kernels, results and streams are those of the current device; so a call on arrays of another one
 makes that the current device until it returns.
@@ -92,7 +92,7 @@ def _parts(argument: Any) -> Sequence[Any]:
 
 
 def _on_several(found: Sequence[tuple[str, Any, int]]) -> DeviceError:
-    """The error for arrays of several devices; most of them tell where the others should be."""
+    """The error for arrays on several devices; its hint moves one to the device of the majority."""
     devices = [device for _, _, device in found]
     most = max(devices, key=devices.count)
     wrong = next(name for name, _, device in found if device != most)
@@ -112,19 +112,19 @@ def _shape(array: Any) -> str:
 
 
 def elsewhere(args: Collection[object], options: Mapping[str, object]) -> int | None:
-    """The device of a call's arrays where it is not the current one; DeviceError as above."""
+    """The device of a call's arrays if not the current one; DeviceError for several devices."""
     device = device_of_call(args, options)
     return None if device is None or device == cupy_arrays.current_device() else device
 
 
 def called_there(function: Callable[..., R], args: Sequence[Any], options: Mapping[str, Any]) -> R:
-    """Calls a function on the device of its arrays."""
+    """Calls a function with the device of its arrays made current."""
     with at(elsewhere(args, options)):
         return function(*args, **options)
 
 
 def where_arrays_lie(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that is called on the device of its arrays."""
+    """Decorates a function to run on the device of its arrays."""
 
     @functools.wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:

@@ -15,7 +15,7 @@ has_tensors = False
 
 
 class ContextWatch:
-    """What has all calls ask what is meant for their context, for as long as it is there.
+    """A flag that, while alive, sends all calls through the checks of their context.
 
     No interrupt can come between its end and that of its element of `watchers`.
     """

@@ -145,7 +145,7 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
 
 
 def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
-    """The operands as kernels read them: copies where elements lie or are written otherwise.
+    """The operands as kernels read them: misaligned or byte-swapped arrays are copied.
 
     Raises DTypeError for types without kernels, and for masks, which no kernel sees.
     """
@@ -167,7 +167,7 @@ def _has_objects(array: Array) -> bool:
 
 
 def has_layout(operand: Any) -> bool:
-    """Whether an operand tells shape, strides and type as arrays of NumPy and CuPy do."""
+    """Whether an operand has shape, strides and a NumPy dtype, as NumPy's and CuPy's arrays do."""
     if isinstance(operand, TensorSpec) or not hasattr(operand, "strides"):
         return False
     return isinstance(getattr(operand, "dtype", None), np.dtype)
@@ -193,7 +193,7 @@ _NUMPYS = (
 def computed_by_numpy(
     compute: Callable[[], Any], reason: str, operands: Sequence[object], whose: str = "NumPy"
 ) -> Any:
-    """What NumPy or scipy computes of operands that have no kernels for a reason.
+    """Fall back to NumPy or scipy for operands that have no kernels, with a reason.
 
     Raises DTypeError with their words. What elements that are objects raise is their own, and so is
     what arrays raise that answer NumPy's functions themselves.
@@ -230,7 +230,7 @@ def check_native(types: Iterable[np.dtype]) -> None:
 
 
 def no_array(name: str, given: object) -> DTypeError:
-    """The error for what is written, but is no array of NumPy or CuPy."""
+    """The error for an output that is no array of NumPy or CuPy."""
     check_dense(name, given)
     return DTypeError(
         f"{name} is {type(given).__name__}, not an array",
@@ -302,7 +302,7 @@ def reason_of_types(types: Iterable[np.dtype]) -> str:
 
 
 def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
-    """Whether a kernel can write a result directly to an array while it reads others."""
+    """Whether a kernel can write a result straight to an array: same spec, apart from `others`."""
     return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
 
 

@@ -16,7 +16,7 @@ _WITHIN = np.iinfo(np.int32).max  # numbers of sequences are stored in int32 up 
 
 
 class Offsets:
-    """Where the sequences of a batch begin and end among its values, and what follows from that.
+    """The offsets of a batch's sequences among its values, and their lengths and rows, cached.
 
     Batches that share one such object need not be compared.
     """
@@ -29,7 +29,7 @@ class Offsets:
         return len(self.array) - 1
 
     def equals(self, other: Offsets) -> bool:
-        """Whether these are the same offsets."""
+        """Whether two objects hold the same offsets."""
         return self is other or np.array_equal(self.array, other.array)
 
     @cached_property
@@ -72,7 +72,7 @@ class Ragged:
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each sequence begins, and the end of the last one: int64, read-only."""
+        """The offset of each sequence, and the end of the last one: int64, read-only."""
         return self.shared_offsets.array
 
     @property

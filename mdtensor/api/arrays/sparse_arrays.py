@@ -36,7 +36,7 @@ def check_dense(name: str, operand: object) -> None:
 
 
 def listed_or_compressed(sparse: Any) -> Any:
-    """A sparse array that is compressed along an axis, or of coordinates; others by rows."""
+    """A sparse array in COO, CSR or CSC format; other formats are converted, matrices to CSR."""
     if sparse.format in ("coo", *_COMPRESSED):
         return sparse
     return sparse.tocsr() if len(sparse.shape) == 2 else sparse.tocoo()

@@ -1,4 +1,4 @@
-"""What people type: shapes, and expressions with shapes, to the specs that plans are made of."""
+"""Parsing of shapes and einsum expressions on the command line, into specs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Expression:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is typed after the string: shapes, extents, and the semiring."""
+        """The command-line words after the string: shapes, extents, and the semiring."""
         extents = (f"{name}={extent}" for name, extent in self.extents)
         semiring = () if self.semiring is None else (f"{_SEMIRING}{self.semiring}",)
         return (*map(text_from_spec, self.specs), *extents, *semiring)

@@ -37,7 +37,7 @@ def size(nbytes: int) -> str:
 
 
 def ago(seconds: float, now: float | None = None) -> str:
-    """How long ago a moment was, given in seconds since 1970.
+    """The time since a moment, as text; moments are in seconds since 1970.
 
     >>> ago(0, 5), ago(0, 130), ago(0, 7200), ago(0, 200_000)
     ('5 s ago', '2 min ago', '2 h ago', '2 days ago')

@@ -49,7 +49,7 @@ _NICE = 10
 
 
 class CompilerApart:
-    """Compiles for a device in a process of its own, begun when first needed.
+    """A compiler in a separate process, which is started on demand.
 
     Where there can be none, or `MDTENSOR_COMPILER_PROCESS` is 0, it compiles in this process. Safe
     for many threads, and forks.
@@ -66,7 +66,7 @@ class CompilerApart:
         self._is_refused = self._is_closed = False
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """The program, bound to run-time sizes, compiled now or by an earlier process.
+        """The program, bound to run-time sizes; from the cache of machine code or compiled now.
 
         Raises CompileError where the source is refused, a CompilerFailedError where the compiler
         fails, or failed before.
@@ -87,7 +87,7 @@ class CompilerApart:
         return self._device.load(Compiled(source, machine), sizes)
 
     def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> CompiledProgram | None:
-        """The program that an earlier process compiled; None where there is none."""
+        """The program from the cache of machine code; None where it holds none."""
         machine = self._device.binaries.get(key)
         if machine is not None:
             with suppress(CompileError):  # another driver by the same name and number
@@ -95,7 +95,7 @@ class CompilerApart:
         return None
 
     def call(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Calls a function of the package in the compiler's process, beside this one's threads.
+        """Calls a function of the package in the compiler's process, off this one's interpreter.
 
         Arguments, results and errors are pickled. Where there is no process, or it ends, the
         function is called in this one.
@@ -115,12 +115,12 @@ class CompilerApart:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process was begun, and has not ended."""
+        """Whether the process runs."""
         worker = self._worker
         return worker is not None and self._process == os.getpid() and worker.pid is not None
 
     def rest(self) -> None:
-        """Ends the process; the next program begins another."""
+        """Ends the process; the next request starts another."""
         with self._lock:
             worker = self._worker
             self._worker = None
@@ -134,7 +134,7 @@ class CompilerApart:
             self._worker.kill()
 
     def _opened(self) -> Worker | None:
-        """The worker, ready; None where this process must compile."""
+        """The worker, opened; None where this process has to compile."""
         self._fail_if_closed()
         if self._is_refused or self._device.compiler is None or not may_start():
             return None
@@ -188,7 +188,7 @@ class CompilerApart:
 
 
 class CompilerHere:
-    """Compiles for a device in this process, but for programs that one has ended by."""
+    """A compiler in this process, except for programs that have crashed a process before."""
 
     def __init__(self, device: ComputeDevice, apart: CompilerApart) -> None:
         self.target = device.target
@@ -209,7 +209,7 @@ class CompilerHere:
         return self._apart.compile(source, sizes)
 
     def is_kept(self, source: KernelSource) -> bool:
-        """Whether an earlier process compiled the program."""
+        """Whether the cache of machine code holds the program."""
         return self._device.binaries.get(self._device.machine_code_key(source)) is not None
 
 
@@ -221,7 +221,7 @@ def may_start() -> bool:
 
 
 def _failure_of(error: TuningError) -> CompilerFailedError:
-    """What became of a program whose worker did not reply."""
+    """The error for a program whose compiling worker did not reply: hung, cut off or crashed."""
     from mdtensor.autotune.worker.worker import WorkerCrashed, WorkerTimeout
 
     if isinstance(error, WorkerTimeout):
@@ -243,7 +243,7 @@ def _log(text: str, *values: object) -> None:
 
 
 def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
-    """A worker's entry: a handler of sources to compile and of functions to call."""
+    """The worker's entry point: a handler that compiles sources and calls functions."""
     make_room_for_others()
     from mdtensor.backends.select import open_compiler as compiler_of
 
@@ -271,7 +271,7 @@ def called(text: str) -> dict[str, str]:
 
 
 def make_room_for_others() -> None:
-    """Lowers the priority of this process. Linux may give a session its own niceness."""
+    """Lowers this process's scheduling priority."""
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(OSError):

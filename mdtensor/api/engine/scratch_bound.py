@@ -1,4 +1,4 @@
-"""Whether compiled kernels take no more scratch memory than a problem may have.
+"""The limit on the scratch memory of compiled kernels.
 
 Here because a general kernel, which is chosen for one shape and run with others, takes what its
 sizes make of it, and because what is read from disk was lowered elsewhere.

@@ -126,7 +126,7 @@ def _recorded(
     numbers: Sequence[int],
     options: dict[str, Any],
 ) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
-    """What a function returns, and its pullback to the arguments of these numbers."""
+    """Run a function on a tape: its result, and its pullback to the numbered arguments."""
     arrays = _leaves([args[n] for n in numbers])
     tape = Tape()
     given = list(args)
@@ -165,7 +165,7 @@ def _check_function(function: object) -> None:
 
 
 def _leaves(values: Sequence[Any]) -> list[Array]:
-    """The arrays that a function is differentiated by, each an object of its own."""
+    """The arrays to differentiate with respect to, each as a distinct object."""
     found: list[Array] = []
     for number, value in enumerate(values):
         if not isinstance(value, LazyArray):
@@ -180,7 +180,7 @@ def _leaves(values: Sequence[Any]) -> list[Array]:
 
 
 def _pair(value: Array, cotangent: Any) -> tuple[Array, Array]:
-    """A result and its cotangent, of its type."""
+    """A result and its cotangent, cast to the result's type."""
     if isinstance(cotangent, LazyArray):
         cotangent = cotangent.evaluate()
     if kind_of(value.dtype) != "f":

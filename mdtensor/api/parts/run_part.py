@@ -1,4 +1,4 @@
-"""What a part computes, by the kernels of the process that it is computed in."""
+"""Computation of a part by the kernels of the process that runs it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _FEW = 16  # indices that are looked for one by one in others
 
 
 def are_independent(steps: Sequence[Step], cuts: Sequence[Cuts]) -> bool:
-    """Whether the parts of all steps may be computed in any order.
+    """Whether the parts of all steps may run in any order.
 
     So it is where none reads or writes what another one writes, and where parts lie side by side.
     """
@@ -57,7 +57,7 @@ def run_side_by_side(steps: Sequence[Step], cuts: Sequence[Cuts], executor: Exec
 
 
 def _placed(parts: Parts[N]) -> Iterator[tuple[int, Parts[N], MDHomPart]]:
-    """The parts of a step, each with where it reads the first operand along the first axis."""
+    """The parts of a step, each with its begin in the first operand, along the first axis."""
     for ranges in parts.ranges(parts.step.md_hom.dims):
         part = part_of(parts.step.md_hom, ranges)
         yield part.reads[0][0].start if part.reads and part.reads[0] else 0, parts, part
@@ -82,12 +82,12 @@ def _written(step: Step, cuts: Cuts) -> list[tuple[int, Box]]:
 
 
 def _meet(one: Box, other: Box) -> bool:
-    """Whether two boxes may have an element in common."""
+    """Whether two boxes may overlap."""
     return not any(_are_apart(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _are_apart(one: slice, other: slice) -> bool:
-    """Whether no index of two slices is the same, as far as that is seen quickly.
+    """Whether two slices have no index in common, by a quick, conservative test.
 
     >>> _are_apart(slice(1, 9), slice(0, 10, 9)), _are_apart(slice(0, 4), slice(3, 5))
     (True, False)

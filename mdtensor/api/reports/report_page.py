@@ -133,7 +133,7 @@ def _table(subjects: Sequence[Subject]) -> str:
 
 
 def _in_all(subjects: Sequence[Subject]) -> str:
-    """What all calls gain together, as far as both times are known."""
+    """The speed-up of all calls together, over the computations with both times known."""
     known = [s for s in subjects if s.untuned and s.tuned]
     if len(known) < 2:
         return ""
@@ -160,7 +160,7 @@ def _section(subject: Subject, number: int, *, is_open: bool) -> str:
 
 
 def figures_of(subject: Subject) -> Iterator[Figure]:
-    """Yields the pictures that can be drawn of what is known of a computation."""
+    """Yields the figures that a subject's data allow."""
     kernel = subject.kernel
     labels: Sequence[str] = ()
     if kernel is not None:
@@ -198,7 +198,7 @@ def figures_of(subject: Subject) -> Iterator[Figure]:
 
 
 def _times(subject: Subject) -> dict[str, float]:
-    """Our times: untuned and tuned, or what the cost model expects where nothing was measured."""
+    """The seconds untuned and tuned, or the cost model's estimate if nothing was measured."""
     found = {"untuned": subject.untuned, "tuned": subject.tuned}
     times = {name: seconds for name, seconds in found.items() if seconds}
     if not times and subject.kernel is not None and subject.kernel.choice.seconds:

@@ -17,7 +17,7 @@ Watch = tuple[Trusted, OnlineSearch]
 
 
 class WatchedProgram(AroundProgram):
-    """A program whose launches are calls of an online search, which `watch` gives.
+    """A program whose launches go through an online search, which `watch` gives.
 
     It is asked for by launch number `first`, since that takes a look at the problem. The search
     gets such a `share` of the launches' seconds.
@@ -36,7 +36,7 @@ class WatchedProgram(AroundProgram):
         self._watch: Watch | None = None
 
     def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
-        """A beginner of the program; what goes on behind the caller's back is not watched."""
+        """A beginner of the program; asynchronous launches are not watched."""
         launch, wait = self.program.beginner(behind=behind)
         return (launch, wait) if wait is not None else (self._around(launch), None)
 
