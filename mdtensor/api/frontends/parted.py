@@ -18,7 +18,7 @@ def in_parts(
     devices: Devices | None,
     memory_limit: int | str | None = None,
 ) -> Any:
-    """What a front end returns that was given `devices` or a `memory_limit`.
+    """Run a front end's call with `devices` or a `memory_limit`, in parts.
 
     Raises what `spread` and `stream` raise.
     """

@@ -17,7 +17,7 @@ Array = Any
 
 
 def joined(function: Callable[..., Sequence[Array]], specs: tuple[TensorSpec, ...]) -> Program:
-    """The steps of all calls that a function makes on operands of these specs, as one program.
+    """All calls of a function on operands of these specs, traced into one program.
 
     Raises what the calls raise, and TranslationError where the function does more than these: it
     reads other arrays, or gives what no call computed.

@@ -16,7 +16,7 @@ BY_TEXT = "mdtensor"
 
 
 def name_of(node: Node) -> str:
-    """The name of a node's function, without the word of its overload; "" where it has none.
+    """The name of a node's function without its overload; "" where it has none.
 
     The operator of mdtensor has the name of calls that are said by a text.
     """
@@ -29,7 +29,7 @@ def name_of(node: Node) -> str:
 
 
 def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
-    """The spec of a node's tensor, or of one of several; None where kernels do not take it.
+    """The spec of a node's tensor, or of one of several; None if kernels cannot take it.
 
     Symbols of extents and strides stand for their examples.
     """
@@ -57,7 +57,7 @@ def device_of(node: Node) -> str:
 
 
 def has_several(node: Node) -> bool:
-    """Whether a node's function gives several tensors."""
+    """Whether a node's result is a tuple of tensors."""
     return isinstance(node.meta.get("val"), list | tuple)
 
 
@@ -81,7 +81,7 @@ def result_of(node: Node) -> TensorSpec | None:
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
-    """The shape of a node's tensor; raises TranslationError where kernels do not take it."""
+    """The shape of a node's tensor; raises TranslationError if kernels cannot take it."""
     spec = spec_of_node(node)
     if spec is None:
         raise TranslationError(f"kernels do not take {node.name}")
@@ -89,6 +89,6 @@ def shape_of(node: Node) -> tuple[int, ...]:
 
 
 def writes(node: Node) -> bool:
-    """Whether a node writes into a tensor that it is given."""
+    """Whether a node mutates one of its arguments."""
     schema = getattr(node.target, "_schema", None)
     return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))

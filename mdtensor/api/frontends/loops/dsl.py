@@ -36,7 +36,7 @@ def f_mul(*elements: Any) -> Any:
 
 @dataclass(frozen=True)
 class View:
-    """Index functions of buffers, and the buffers' basic types."""
+    """The index functions and basic types of the buffers of a view."""
 
     kind: str
     dtypes: tuple[np.dtype, ...]
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True)
 class _ViewOf:
-    """`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`: what is read, and where.
+    """`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`: the accesses that are read.
 
     `out_view[T](w=[lambda i, k: (i)])` says so of what is written. A basic type for every buffer,
     and for every access of the buffer a function from indices to places; the types may be left
@@ -145,7 +145,7 @@ md_hom = _MdHomOf()
 
 @dataclass(frozen=True)
 class Dsl:
-    """A program: what flows through `inp_view`, `md_hom` and `out_view`."""
+    """A program of `inp_view`, `md_hom` and `out_view`."""
 
     name: str
     function: Callable[..., Any]
@@ -185,7 +185,7 @@ class Dsl:
         return call((*self._key, shapes, copied), held, build, out if given else None)
 
     def md_hom(self, *arrays: Any) -> MDHom:
-        """The `MDHom` on arrays like these."""
+        """The `MDHom` for arrays of these layouts."""
         given, operands = self._split(arrays)
         specs = tuple(spec_of_operand(np.asarray(array)) for array in operands)
         return self._md_hom(specs, [tuple(array.shape) for array in given])
@@ -256,7 +256,7 @@ def _declared(view: View, clauses: Mapping[str, BufferType]) -> dict[str, Buffer
 
 
 def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tuple[int, ...]:
-    """Numbers of the passed outputs to which kernels cannot write themselves."""
+    """The indices of passed outputs that kernels cannot write directly."""
     found: list[int] = []
     for number, target in enumerate(targets):
         spec = TensorSpec.of(target.shape, target.dtype.newbyteorder("="))
