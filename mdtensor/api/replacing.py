@@ -1,4 +1,4 @@
-"""`replacing`: mdtensor's functions in the places of NumPy's or opt_einsum's, for a while."""
+"""`replacing`: mdtensor's functions installed in place of NumPy's or opt_einsum's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SECOND_NAMES = frozenset(c for c in "ilqILQ" if np.dtype(np.dtype(c).name).char
 
 
 def _is_plain(argument: Any) -> bool:
-    """Whether mdtensor reads an argument as NumPy does, and gives results of the same type."""
+    """Whether mdtensor handles an argument as NumPy does, with results of the same type."""
     kind = _type_of(argument)
     if kind is np.ndarray:
         return argument.dtype.char not in _SECOND_NAMES
@@ -154,7 +154,7 @@ def _tables(library: Library) -> list[_Table]:
 
 
 class Replacement:
-    """A function of mdtensor that stands in the place of a library's own.
+    """A function of mdtensor installed in place of a library's own.
 
     It computes with arrays of NumPy and CuPy, numbers and lists, or with those of the library that
     opt_einsum has the function for. All other calls are the library's:
@@ -211,7 +211,7 @@ class Replacement:
 
 
 class _Places:
-    """The places of a library's functions, and how many hold mdtensor's there."""
+    """The places of a library's functions, with a count of holders of the replacement."""
 
     def __init__(self, library: Library) -> None:
         self._library: Library = library
@@ -283,14 +283,14 @@ class replacing:  # noqa: N801
         self._started = False
 
     def start(self) -> Self:
-        """Puts the functions in place, until `stop()`; once started, it changes nothing."""
+        """Installs the functions until `stop()`; no effect if started."""
         if not self._started:
             self._places.hold()
             self._started = True
         return self
 
     def stop(self) -> None:
-        """Ends what `start()` began; changes nothing where that has ended."""
+        """Undoes `start()`; no effect if stopped."""
         if self._started:
             self._started = False
             self._places.release()

@@ -1,4 +1,4 @@
-"""CuPy's arrays: their class, and what calls ask of the library, once a call had some."""
+"""CuPy arrays: their class, and the library, registered by the first call that has one."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class CupyLibrary:
         self.order_of = operator.attrgetter(_IN_C_ORDER if is_kept else "strides")
 
     def device_at(self, address: int) -> int:
-        """The number of the CUDA device that has this memory."""
+        """The number of the CUDA device that owns an address."""
         return self._cupy.cuda.runtime.pointerGetAttributes(address).device
 
     def current_stream(self) -> int:
-        """CUDA's handle of the current stream."""
+        """The CUDA handle of the current stream."""
         return self._cupy.cuda.get_current_stream().ptr
 
     def on_stream(self, stream: int) -> Any:
-        """A context whose calls are on a stream of CUDA's handle."""
+        """A context that makes the stream of a CUDA handle current."""
         return stream_at(self._cupy, stream)
 
     def allocating(self, allocate: Callable[[int], tuple[int, object]]) -> Any:
@@ -62,7 +62,7 @@ class CupyLibrary:
         dtype: np.dtype,
         device: int,
     ) -> Array:
-        """An array in memory that it does not own, with strides in elements."""
+        """A non-owning array at an address, with strides in elements."""
         cuda = self._cupy.cuda
         reach = sum(stride * (n - 1) for n, stride in zip(shape, strides, strict=True))
         memory = cuda.UnownedMemory(place, (reach + 1) * dtype.itemsize, None, device)
@@ -89,5 +89,5 @@ def library() -> CupyLibrary:
 
 
 def current_device() -> int:
-    """The number of the current CUDA device; 0 where no call had arrays of CuPy's."""
+    """The number of the current CUDA device; 0 before any call had CuPy arrays."""
     return 0 if _library is None else _library.current_device()

@@ -24,7 +24,7 @@ _ON_HOST = frozenset((np.ndarray, str, int, float, bool, type(None)))
 
 
 class at:  # noqa: N801
-    """Makes a CUDA device this thread's current one for a while; None changes nothing."""
+    """Makes a CUDA device current in this thread for a `with` block; None changes nothing."""
 
     __slots__ = "_before", "_device"
 
@@ -45,7 +45,7 @@ class at:  # noqa: N801
 
 
 def device_of(array: Any) -> int | None:
-    """The number of the CUDA device that holds an array; None for all else, as for NumPy's."""
+    """The number of the CUDA device that holds an array; None for host arrays and other objects."""
     if type(array) is np.ndarray or type(array) is str or not is_on_gpu(array):
         return None
     if cupy_arrays.array_class is None:
@@ -74,7 +74,7 @@ def device_of_call(args: Collection[object], options: Mapping[str, object]) -> i
 def _places(
     args: Iterable[object], options: Mapping[str, object]
 ) -> Generator[tuple[str, Any, int]]:
-    """Name, array and device of every array on a GPU."""
+    """The name, array and device number of every GPU array."""
     number = 0
     for argument in args:
         for array in _parts(argument):
@@ -134,7 +134,7 @@ def where_arrays_lie(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def launched_at(device: int, launch: Launch) -> Launch:
-    """A launch on arrays of a device that is not the current one."""
+    """Wrap a launch so that it runs with another device made current."""
 
     def launched(*arrays: Any) -> Any:
         before = cupy_arrays.current_device()

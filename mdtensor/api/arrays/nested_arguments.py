@@ -1,4 +1,4 @@
-"""Arguments of calls, and what lies in tuples and lists among them."""
+"""Arguments of calls, with the items of nested tuples and lists."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _letter(index: Any) -> str:
 
 
 def array_module(arrays: Iterable[object]) -> Any:
-    """CuPy where any array is CuPy's or in a GPU's memory, otherwise NumPy."""
+    """CuPy if any array is CuPy's or on a GPU, else NumPy."""
     for array in arrays:
         if type(array) is not np.ndarray and is_on_gpu(array):
             return cupy_for(array)
@@ -174,7 +174,7 @@ def has_layout(operand: Any) -> bool:
 
 
 def no_kernels(reason: str, more: str = "") -> DTypeError:
-    """The error for a reason that `reason_of_types` gave."""
+    """The error for a reason of `reason_of_types`."""
     hint = "convert the arrays to bool, integers, float16 to float64 or complex numbers"
     if reason == BYTE_ORDER:
         reason = "a foreign byte order"
@@ -239,7 +239,7 @@ def no_array(name: str, given: object) -> DTypeError:
 
 
 def as_output(name: str, given: object, xp: Any) -> Array:
-    """The array that a result is written to, which may share a tensor's memory on a GPU.
+    """The output array of a call, which may be over the memory of a torch tensor or a GPU tensor.
 
     Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one, and
     ShapeError where elements share memory with each other.
@@ -262,7 +262,7 @@ def read_only(name: str, text: str | None = None) -> ShapeError:
 
 
 def check_mask(name: str, operand: object) -> None:
-    """Raises DTypeError for a masked array: a kernel would read what lies under the mask."""
+    """Raises DTypeError for a masked array, since kernels would read the masked elements."""
     if type(operand) is not np.ndarray and isinstance(operand, np.ma.MaskedArray):
         raise DTypeError(
             f"{name} is a masked array, and kernels see no masks",
@@ -271,7 +271,7 @@ def check_mask(name: str, operand: object) -> None:
 
 
 def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
-    """Why the classes of operands leave a call to NumPy, or an empty string."""
+    """The reason that operand classes need NumPy's own function, or an empty string."""
     for operand in operands:
         if type(operand) is np.ndarray:
             continue
@@ -284,7 +284,7 @@ def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
 
 
 def answers_itself(operand: object) -> bool:
-    """Whether a class overrides NumPy's functions; CuPy's arrays have kernels."""
+    """Whether an operand's class overrides `__array_function__`; CuPy's does not count."""
     if type(operand).__module__.partition(".")[0] == "cupy":
         return False
     override = getattr(type(operand), "__array_function__", None)
@@ -292,7 +292,7 @@ def answers_itself(operand: object) -> bool:
 
 
 def reason_of_types(types: Iterable[np.dtype]) -> str:
-    """Why element types leave a call to NumPy, or an empty string."""
+    """The reason that element types need NumPy's own function, or an empty string."""
     for given in types:
         if not is_computed(given):
             return f"dtype {given.name}"
@@ -313,7 +313,7 @@ def spec_of(array: Array) -> TensorSpec:
 
 
 def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
-    """A function that makes arrays with the shape and the order of axes of a spec, without gaps.
+    """A factory of arrays with the shape and axis order of a spec, without gaps.
 
     Large NumPy arrays begin on a 64-byte boundary: on others every store of a whole vector
     touches two cache lines, which halved the speed of some kernels.
@@ -329,7 +329,7 @@ def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
 
 
 def _cupy_allocator(shape: tuple[int, ...], dtype: np.dtype, array_of: Any) -> Callable[[], Array]:
-    """A function that makes CuPy's arrays in C order.
+    """A factory of CuPy arrays in C order.
 
     It does what CuPy's class does, without the Python in that: a third of the time. CuPy knows its
     own types soonest by their letters.

@@ -1,4 +1,4 @@
-"""Results of calls: the caller's arrays for them, values to begin with, what is returned."""
+"""Results of calls: output arrays, initial values, return values."""
 
 from __future__ import annotations
 

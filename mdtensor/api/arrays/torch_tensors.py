@@ -1,4 +1,4 @@
-"""Tensors of torch as arrays in the same memory, with as little as possible around that.
+"""Torch tensors as arrays over the same memory, at minimal overhead.
 
 torch is never imported: what is asked of a tensor are its own methods. What is not as plain as most
 tensors are takes the way of any other library's (see `dlpack`).
@@ -65,7 +65,7 @@ class Taken:
     tensors: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def returned(self, result: Any) -> Any:
-        """A result as a tensor: the one that was given, or a new one in the array's memory."""
+        """A result as a tensor: the caller's, or a new one over the array's memory."""
         if _type_of(result) is tuple:
             return tuple([self.returned(each) for each in result])
         given = self.tensors.get(id(result))
@@ -83,7 +83,7 @@ def as_given(result: Any, args: Sequence[Any], options: Mapping[str, Any]) -> An
 
 
 def as_tensor(result: Any) -> Any:
-    """A tensor in the memory of an array of NumPy or CuPy, or of a number of NumPy's.
+    """A tensor over the memory of a NumPy or CuPy array, or from a NumPy scalar.
 
     What is neither, and what is of a type that torch lacks, such as records, stays what it is.
     """
@@ -204,7 +204,7 @@ def _sees_operators(kind: type) -> bool:
 
 
 def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = False) -> Taken | None:
-    """The arguments of a call with tensors; None where none is, or one takes a closer look.
+    """Arguments with tensors replaced by arrays; None without tensors, or where one is not plain.
 
     Arrays of CuPy own the memory only if they are to be `owned`: others may be launched on, and
     must not be kept. Raises FollowedError for tensors that torch follows.
@@ -270,7 +270,7 @@ def tensors_in(values: Sequence[Any], depth: int = 2) -> list[Any]:
 
 
 def _is_numpys(dtype: Any) -> bool:
-    """Whether NumPy itself has a type of torch's; bfloat16 is one of ml_dtypes."""
+    """Whether NumPy itself has a torch type; bfloat16 is of ml_dtypes."""
     found = _numpys.get(dtype)
     if found is None:
         found = _numpys[dtype] = str(dtype) != _BFLOAT16
@@ -278,7 +278,7 @@ def _is_numpys(dtype: Any) -> bool:
 
 
 def memory_of(tensor: Any) -> Array:
-    """NumPy's array in the memory of a tensor of the processor.
+    """A NumPy array over the memory of a CPU tensor.
 
     Raises RuntimeError or TypeError where that is not all there is to the tensor.
     """
@@ -290,7 +290,7 @@ def memory_of(tensor: Any) -> Array:
 
 
 def _owned_array(tensor: Any) -> Array:
-    """CuPy's array in a tensor's memory, ordered behind what fills it."""
+    """A CuPy array over a tensor's memory that owns it, ordered after the work that fills it."""
     if not tensor.is_cuda:
         raise _NotPlainError
     return shared("a tensor", tensor, cupy_for(tensor))
@@ -314,18 +314,18 @@ def _cuda_array(tensor: Any) -> Array:
 
 
 def _is_on_stream(device: int) -> bool:
-    """Whether torch's current stream of a device is CuPy's, so that nobody waits for another."""
+    """Whether torch's current stream of a device is CuPy's, so that neither must wait."""
     return _stream_of(device) == cupy_arrays.library().current_stream()
 
 
 def _stream_of(device: int) -> int | None:
-    """CUDA's handle of torch's current stream of a device."""
+    """The CUDA handle of torch's current stream of a device."""
     raw: Any = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
     return None if raw is None else raw(device)
 
 
 def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | None:
-    """Torch's stream of a call on CUDA tensors; None for others, and where `in_torch` runs it."""
+    """Torch's stream for a call on CUDA tensors; None for others, and inside `in_torch`."""
     if cupy_arrays.array_class is None or _within.get():
         return None
     device = cupy_arrays.current_device()
@@ -356,7 +356,7 @@ def _allocated(nbytes: int) -> tuple[int, object]:
 
 
 def dtype_of(dtype: object) -> np.dtype:
-    """NumPy's type of torch's; TypeError where there is none."""
+    """The NumPy type of a torch type; TypeError where there is none."""
     found = _dtypes.get(dtype)
     if found is None:
         name = str(dtype).removeprefix("torch.")
@@ -373,7 +373,7 @@ def _bfloat16() -> np.dtype:
 
 
 def spec_of_tensor(name: str, tensor: Any) -> TensorSpec:
-    """The shape, strides and type of a tensor, as NumPy says them.
+    """The spec of a tensor: its shape, strides and type.
 
     Raises DTypeError where it is sparse, or of a type that NumPy lacks.
     """
@@ -393,7 +393,7 @@ def _is_sparse(name: str, tensor: Any) -> DTypeError:
 
 
 def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
-    """NumPy's array in the memory of a tensor, or with its values where that holds others.
+    """A NumPy array over a tensor's memory, or of its values if they are stored differently.
 
     These are what is conjugated or negated when it is read; where a tensor is `written`, none.
 

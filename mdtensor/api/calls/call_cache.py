@@ -1,4 +1,4 @@
-"""The call cache: a repeated call goes from its arguments straight to its kernels.
+"""The call cache: a repeated call goes from its arguments directly to its kernels.
 
 Every front end is wrapped in `with_call_cache`. A call's key is what the caller wrote: layouts of
 arrays, values of everything else, functions by what they say. The first call with a key is made in

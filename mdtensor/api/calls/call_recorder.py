@@ -16,9 +16,9 @@ Array = Any
 Launch = Callable[..., Any]
 
 REFUSED: Any = object()
-"""What a launch gives that may not run on these arrays."""
+"""The result of a launch that may not run on its arrays."""
 OUT: Any = object()
-"""What a launch gives for the tuple of arrays that its caller gave as `out`."""
+"""The result of a launch that stands for the caller's `out` tuple."""
 
 _MOST_BYTES = 4096  # of arrays that count by their content
 _WRITEABLE, _OWNED_AND_WRITEABLE = 0x400, 0x404  # bits of `flags.num`
@@ -209,12 +209,12 @@ class ByContent:
         self._known_get = known.get
 
     def __call__(self, *arrays: Any) -> Any:
-        """Runs the launch for these contents."""
+        """Runs the launch cached for the arrays' contents; REFUSED where there is none."""
         launch = self._known_get(self.key(arrays))
         return REFUSED if launch is None else launch(*arrays)
 
     def launch_for(self, arrays: Sequence[Any]) -> Launch | None:
-        """The launch for arrays that have these contents."""
+        """The launch cached for the arrays' contents; None where there is none."""
         return self._known_get(self.key(arrays))
 
     def key(self, arrays: Sequence[Any]) -> tuple[object, ...]:

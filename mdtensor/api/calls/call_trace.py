@@ -1,4 +1,4 @@
-"""Traces: what served each call of a context, and what its seconds went to.
+"""Traces: the kernels that served each call of a context, and the seconds of its stages.
 
 While a trace is on, `invalidation.watchers` has an element for it, so calls leave their shortest
 way and are noted; without one, they are as short as ever.
@@ -141,7 +141,7 @@ VARIABLE = "MDTENSOR_TRACE"
 
 
 def trace_everywhere(said: str) -> Trace | None:
-    """Traces the process until it ends, as `MDTENSOR_TRACE` says: 1, or the name of a JSON file.
+    """Traces the whole process; `MDTENSOR_TRACE` is 1, or the name of a JSON file.
 
     A process that was forked begins a trace of its own. One that makes no calls tells nothing.
     """

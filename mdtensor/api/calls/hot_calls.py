@@ -1,4 +1,4 @@
-"""Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
+"""Hot calls: a built-in function checks known calls' arguments, allocates, and launches.
 
 It serves calls that come to programs of the LLVM device, on arrays of NumPy and tensors of torch,
 and to one of CUDA, on tensors of torch.
@@ -26,7 +26,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.specs import TensorSpec
 
 MISSED: Any = object()
-"""What the built-in function gives for a call that it does not know."""
+"""The result of the built-in function for an unknown call."""
 
 _VALUES = frozenset((str, int, bool, float, type(None), type))
 _type_of: Any = type

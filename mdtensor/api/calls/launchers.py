@@ -1,4 +1,4 @@
-"""Functions that launch a program and count the call: what the hot path runs."""
+"""Launches of programs that count each call: the hot path."""
 
 from __future__ import annotations
 

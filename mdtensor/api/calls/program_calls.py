@@ -1,4 +1,4 @@
-"""Calls of programs: front ends hand a key and a builder to `call`, which runs the rest.
+"""Calls of programs: front ends give `call` a key and a builder, and it does the rest.
 
 That is the table of programs that were built, the arrays, the kernels, the counting.
 """
@@ -95,7 +95,7 @@ families = Families(lambda: _registry().engine_so_far())
 
 
 def forget() -> None:
-    """Drops the executables; better kernels may exist."""
+    """Drops the executables, since better kernels may exist."""
     _executables.clear()
 
 

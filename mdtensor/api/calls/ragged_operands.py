@@ -1,4 +1,4 @@
-"""Calls on ragged batches: what a front end builds of dense arrays, over values of all sequences.
+"""Calls on ragged batches: a front end's dense computation, run over all sequences' values.
 
 Operands are replaced by their values; arrays that say where sequences lie follow the others.
 """
@@ -49,7 +49,7 @@ class RaggedOperands:
 
 
 def ragged_operands(operands: Sequence[object]) -> RaggedOperands | None:
-    """The operands of a call, where some are ragged; None where all are dense.
+    """The operands of a call with ragged ones; None if all are dense.
 
     Raises ShapeError where ragged operands differ in lengths, DTypeError where others are on a GPU.
     """
@@ -329,7 +329,7 @@ def _read(subscripts: Subscripts, numbers: tuple[int, ...], *, takes_rows: bool)
 
 
 def _axis(term: Term, at: int) -> int:
-    """The axis of an index of a term: from the end, where an ellipsis stands before it."""
+    """The axis of an index in a term, counted from the end where an ellipsis precedes it."""
     is_behind = any(index.name == ELLIPSIS for index in term[:at])
     return at - len(term) if is_behind else at
 

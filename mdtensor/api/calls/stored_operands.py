@@ -1,4 +1,4 @@
-"""Calls on a sparse array: what a front end builds of a dense one, over the stored elements.
+"""Calls on a sparse array: a front end's dense computation, run over the stored elements.
 
 The operand is replaced by its stored values; arrays that say where these lie follow the others.
 """
@@ -50,7 +50,7 @@ class StoredOperands:
 
     @property
     def dense(self) -> tuple[Any, ...]:
-        """The other operands, and the values of the sparse one."""
+        """The operands, with the sparse one replaced by its values."""
         return self.with_values(self.sparse.data)
 
     def with_values(self, values: Any) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ class _Stored:
 def stored_operands(
     operands: Sequence[object], *, distinct: Callable[[], bool] = lambda: True
 ) -> StoredOperands | None:
-    """The operands of a call, where one is sparse; None where all are dense.
+    """The operands of a call with a sparse one; None if all are dense.
 
     Elements that are stored twice are added up, as scipy does, if they must be `distinct`.
     Raises DTypeError where several are sparse.

@@ -29,7 +29,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """A kernel that served a call: its tier, the key of its problem, and its schedule as text.
+    """A kernel that served a call: its tier, problem key, and schedule as text.
 
     The tier is "generic" (for all shapes of a structure), "compiling" (generic, while the
     background looks for a better one), "fallback" (generic, until the shape's own is compiled),
@@ -45,7 +45,7 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """A stage: seconds on `time.perf_counter`'s clock, without those of stages inside of it."""
+    """A stage's time span: seconds on `time.perf_counter`'s clock, excluding nested stages."""
 
     stage: str
     begin: float
@@ -87,7 +87,7 @@ class CallRecord:
 
 
 def table(calls: Sequence[CallRecord], left_out: int) -> str:
-    """Two lines for each kind of call: what served it, milliseconds in all stages; its kernels."""
+    """A table of traces, two lines per kind of call: stages in milliseconds, then kernels."""
     texts = "".join(f"{n:<{w}}" for n, w in zip(("call", "cache", "tier"), _WIDTHS, strict=True))
     numbers = "".join(f"{n:>{w}}" for n, w in _NUMBERS.items())
     rows: dict[tuple[str, ...], list[CallRecord]] = {}

@@ -1,4 +1,4 @@
-"""Traced integers: arithmetic on extents and strides is recorded, to replay it for others.
+"""Traced integers: arithmetic on extents and strides, recorded and replayed on other numbers.
 
 A translation that is handed watched extents and strides computes with them as with any numbers.
 What it computes is written down, and how every comparison ended: the program does the same
@@ -50,7 +50,7 @@ class IntTrace:
         return TracedInt(value, name, self)
 
     def made(self, text: str, value: Number) -> Any:
-        """The traced result of an operation; the same number for the same operation."""
+        """The traced result of an operation, memoised."""
         known = self._known.get(text)
         if known is None:
             name = f"v{len(self._known)}"

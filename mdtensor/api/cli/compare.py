@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def tuned(self) -> float:
-        """Seconds of a call with all that the store knows."""
+        """Seconds of a call with the store's winners."""
         return self.seconds[TUNED]
 
 
@@ -93,7 +93,7 @@ def compare(expression: Expression, *, rounds: int = 5) -> Comparison:
 
 
 def random_operands(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
-    """Arrays of these shapes and types, with values between -4 and 4."""
+    """Random arrays of given specs, with values between -4 and 4."""
     rng: Any = np.random.default_rng(0)
     operands = [allocate(spec, np) for spec in specs]
     for operand in operands:
@@ -140,7 +140,7 @@ def engines_for(
 
 
 def matmul_call(subscripts: str, operands: Sequence[np.ndarray]) -> Call | None:
-    """`numpy.matmul` on transposed views, where one call of it says the expression.
+    """`numpy.matmul` on transposed views, if one call of it computes the expression; else None.
 
     >>> a, b = np.ones((2, 3)), np.ones((4, 3))
     >>> matmul_call("ij,kj->ki", (a, b))().shape

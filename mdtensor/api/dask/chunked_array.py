@@ -1,4 +1,4 @@
-"""Arrays in chunks, each of which a task makes; boxes of them are put together by tasks."""
+"""Chunked arrays: a task makes each chunk, and further tasks assemble boxes of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(slots=True)
 class ChunkedArray:
-    """An array in chunks by a grid of edges; `chunks` has the key of each by its position.
+    """An array chunked by a grid of edges; `chunks` maps positions to task keys.
 
     What is written is kept in `pieces` until the array is read.
     """

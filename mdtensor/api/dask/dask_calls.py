@@ -1,4 +1,4 @@
-"""Calls on Dask arrays: planned on placeholders, then made into graphs of tasks."""
+"""Calls on Dask arrays: planned on placeholders, then turned into graphs of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of Dask from computations: a task for each part, and the arrays that they make."""
+"""Dask graphs of computations: a task per part, and the resulting arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DaskArray = Any
 
 
 def dask_module(name: str) -> Any:
-    """A module of Dask, which is imported only where a caller has Dask arrays."""
+    """A module of Dask, imported only for callers with Dask arrays."""
     return importlib.import_module(name)
 
 
@@ -93,7 +93,7 @@ def _last(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 
 def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskArray, ...]:
-    """The results of a computation on Dask arrays, as Dask arrays; nothing is computed.
+    """The results of a computation on Dask arrays, as lazy Dask arrays.
 
     Chunks of the results follow from those of the operands (see `cuts_from_grids`).
     """

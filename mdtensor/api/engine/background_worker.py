@@ -89,7 +89,7 @@ class Background(Generic[Work]):
                     self._thread = thread
 
     def _do_all(self) -> None:
-        """The thread's loop: works off the queue, with a pause before each piece of work."""
+        """The thread's loop: drains the queue, with a pause before each piece of work."""
         try:
             while not self._pause():
                 try:

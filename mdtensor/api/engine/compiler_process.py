@@ -1,4 +1,4 @@
-"""Compilers: in this process if a call waits for them, else in a process of their own.
+"""Compilers: in this process for calls that wait, else in a separate process.
 
 A compiler that crashes takes its process along (ADR 4). What is compiled in the background costs
 a kernel then, and not the user's process; what a call waits for is marked, so that no process
@@ -128,7 +128,7 @@ class CompilerApart:
             worker.close()
 
     def close(self) -> None:
-        """Ends the process at once and for good; what it compiles has a CompileError."""
+        """Ends the process for good; pending compilations raise CompileError."""
         self._is_closed = True
         if self._worker is not None and self._process == os.getpid():
             self._worker.kill()
@@ -196,7 +196,7 @@ class CompilerHere:
         self._apart = apart
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """The program, bound to run-time sizes; errors are those of `CompilerApart`."""
+        """The program, bound to run-time sizes; raises the errors of `CompilerApart`."""
         key = self._device.machine_code_key(source)
         if (program := self._apart.kept(key, source, sizes)) is not None:
             return program
@@ -214,7 +214,7 @@ class CompilerHere:
 
 
 def may_start() -> bool:
-    """Whether the interpreter can be started again; a frozen program cannot."""
+    """Whether the interpreter can be started as a subprocess; not in a frozen program."""
     name = Path(sys.executable or "").name.lower()
     is_python = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
     return is_python and os.environ.get(VARIABLE) != "0"
@@ -262,7 +262,7 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
 
 
 def called(text: str) -> dict[str, str]:
-    """Calls a pickled function on its arguments; gives its result or error, pickled."""
+    """Calls a pickled function on its arguments; returns its result or error, pickled."""
     function, args, options = unpacked(text)
     try:
         return {"returned": packed(function(*args, **options))}
@@ -279,7 +279,7 @@ def make_room_for_others() -> None:
 
 
 def _limit() -> None:
-    """Limits the processor time of this process from now on; beyond it, the process ends."""
+    """Limits the CPU time of this process from now on; the system kills it beyond that."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

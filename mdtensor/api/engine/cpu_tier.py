@@ -79,7 +79,7 @@ class Served:
 
 
 class CpuPolicy:
-    """The compilation policy of processors: which kernels are compiled, and when.
+    """The compilation policy of CPUs: which kernels are compiled, and when.
 
     `seen` are the winners that the store had at the last look.
     """
@@ -90,7 +90,7 @@ class CpuPolicy:
         self._looked = Bounded[Problem, None](MOST_CHOICES)
 
     def now(self, problem: Problem) -> KernelChoice | None:
-        """Returns None: on processors no call waits for a kernel of its own."""
+        """Returns None: on CPUs no call waits for a specialised kernel."""
 
     def own(self, problem: Problem) -> KernelChoice | None:
         """A problem's specialised kernel, compiled in the background of this or another process."""
@@ -127,7 +127,7 @@ class CpuPolicy:
         worth: float,
         often: bool,
     ) -> None:
-        """Enqueues the loading of a kernel for a problem that is evaluated in `worth` seconds.
+        """Enqueues the first kernel of a problem that NumPy evaluates in `worth` seconds.
 
         It is compiled where launches came `often`: one of its own where a launch takes long, as
         long as few shapes of the structure ask for one, and a general one otherwise.
@@ -331,7 +331,7 @@ class CpuPolicy:
         self._tiers.tell()
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
-        """The schedule that the cost model ranks first, and its expected seconds."""
+        """The cost model's best schedule, and its estimated seconds."""
         return ranking_in(self._tiers.apart, problem, general=general)[0]
 
 

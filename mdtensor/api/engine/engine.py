@@ -43,7 +43,7 @@ MOST_STRUCTURES = 512
 
 
 class Engine:
-    """Chooses and compiles kernels for one device. Safe for use by many threads."""
+    """The engine of one device, which chooses and compiles its kernels."""
 
     def __init__(self, device: ComputeDevice, store: Callable[[], Store]) -> None:
         self.device = device
@@ -73,7 +73,7 @@ class Engine:
 
     @cached_property
     def environment(self) -> str:
-        """The key of this device, driver and code generator in the store."""
+        """The store's key for this device, driver and code generator."""
         target = self.target
         return f"{target.name} x{target.cores} | {target.driver} | generator {CODE_GENERATION}"
 
@@ -128,11 +128,11 @@ class Engine:
         return evaluated(md_hom, ask, is_kept, partial(policy.launches, structure, sizes))
 
     def problem_of(self, md_hom: MDHom) -> Problem:
-        """The problem of an `md_hom`, as the device computes it."""
+        """The problem of an `md_hom`, as lowered for the device."""
         return self._problems.made(md_hom, lambda: problem_of_device(md_hom, self.target))
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
-        """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""
+        """Whether the device's kernels can read zeros out of bounds, in place of guards."""
         problem = self.problem_of(md_hom)
         return self.target.kind == "gpu" and zero_filled(problem) != problem
 
@@ -254,5 +254,5 @@ class Engine:
             notify()
 
     def settle(self, timeout: float = 60.0) -> None:
-        """Waits until the better kernels that calls asked for are compiled."""
+        """Waits until all requested better kernels are compiled."""
         self.tiers.background.settle(timeout)

@@ -43,7 +43,7 @@ def is_on() -> bool:
 
 
 def seconds_to_compile(md_hom: MDHom, *, has_window: bool) -> float:
-    """Estimates the seconds to choose, lower and compile a structure's first kernel."""
+    """Estimated seconds to choose, lower and compile a structure's first kernel."""
     functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
     beyond = max(0, len(md_hom.inp_view) - 2)
     return COMPILING + FUNCTION * len(functions) + ACCESS * beyond + WINDOW * has_window

@@ -58,7 +58,7 @@ class FusedKernel:
 
     @cached_property
     def program(self) -> protocol.CompiledProgram:
-        """The program, on the operands and results of the steps."""
+        """The loaded program, on the operands and results of the steps."""
         return self._load()
 
 

@@ -1,4 +1,4 @@
-"""Fusion on GPUs: runs of steps that groups compute on their rows, or one group where small."""
+"""Fusion on GPUs: steps that share rows run within work-groups, small ones in a single group."""
 
 from __future__ import annotations
 

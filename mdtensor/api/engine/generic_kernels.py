@@ -151,7 +151,7 @@ class Structure(Generic[Kernel]):
 
 
 class Reference(Generic[Kernel]):
-    """A weak reference to a structure, which is looked up again if it was dropped."""
+    """A weak reference to a structure; one that was dropped is looked up again."""
 
     def __init__(self, found: Structure[Kernel], look: Callable[[Problem], Structure[Kernel]]):
         self.general = found.general

@@ -100,14 +100,14 @@ def block_by_block(problem: Problem, variant: Schedule) -> Schedule:
 
 
 def without_parts(problem: Problem, schedule: Schedule) -> Schedule:
-    """The general schedule: parts decided at launch, reductions split only where they were."""
+    """The schedule of a general kernel, whose number of parts is set at launch."""
     parts = tuple(0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims)
     general = replace(schedule, parts=parts, inline=False)
     return scattering(problem, general) if schedule.scatter else general
 
 
 def launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]) -> list[int]:
-    """The blocks of a part and the number of parts, of every dim, for a general kernel.
+    """The launch-time sizes of a general kernel: blocks per part and parts, of every dim.
 
     They are those of `lower.schedule.tiling` for a dim of this extent, which the first sizes are.
     """
@@ -127,5 +127,5 @@ def _in_one_part(schedule: Schedule) -> Schedule:
 
 
 def _splits_reductions(problem: Problem, variant: Schedule) -> bool:
-    """Whether a general schedule lets groups share a reduction."""
+    """Whether a general schedule splits a reduction over groups."""
     return any(variant.parts[d] == 0 for d in problem.contracted)

@@ -93,7 +93,7 @@ class GpuPolicy:
     def general(
         self, structure: Structures, sizes: tuple[int, ...], problem: Problem
     ) -> KernelChoice:
-        """The first general kernel of a structure, with a part for each block."""
+        """The first general kernel of a structure, with one part per block."""
         variant = structure.first_variant
         source, program = structure.variants[variant]
         schedule = block_by_block(problem, variant)
@@ -102,7 +102,7 @@ class GpuPolicy:
         return KernelChoice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
 
     def at_once(self, *_: object, use_store: bool) -> None:
-        """Returns None: whether a problem is worth constants takes a look at it."""
+        """Returns None: the policy needs the problem itself."""
 
     def _compiled(self, problem: Problem) -> CompiledKernel | None:
         """The first to compile of the cost model's best two schedules, or of the cached choice."""
@@ -220,7 +220,7 @@ class GpuPolicy:
     def _best_of(
         self, problem: Problem, variants: Iterable[Schedule]
     ) -> list[tuple[float, Schedule]]:
-        """General schedules with the seconds that the cost model expects, the best first."""
+        """General schedules sorted by the cost model's seconds, each with them."""
         from mdtensor.lower.search.candidates import estimated
 
         found = [

@@ -45,7 +45,7 @@ Structures = Structure[Kernels]
 
 @dataclass(frozen=True, slots=True)
 class KernelChoice:
-    """A chosen kernel: its schedule, program and source, and where the schedule came from.
+    """A chosen kernel: its schedule, program and source, and the origin of the schedule.
 
     `improves` tells whether the background is looking for a better one, `variant` is the schedule
     of the general kernel where it is one.
@@ -62,7 +62,7 @@ class KernelChoice:
 
     @property
     def is_general(self) -> bool:
-        """Whether this is a kernel for all shapes of a structure."""
+        """Whether the kernel serves all shapes of a structure."""
         return self.origin == GENERAL
 
 
@@ -92,7 +92,7 @@ def _called(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
 
 
 def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> KernelSource:
-    """Lowers and renders a problem by a schedule, in the compiler's process where it has one.
+    """The source of a problem's kernels by a schedule, lowered in the compiler's process if any.
 
     Raises what `source_of` raises.
     """
@@ -115,7 +115,7 @@ def add_general(structure: Structures, variant: Schedule, compiler: Compiles) ->
 
 
 def general_kernel(source: KernelSource, compiler: Compiles) -> Kernels:
-    """A general kernel, compiled; its sizes follow with each shape."""
+    """A compiled general kernel; its sizes are bound per shape."""
     return source, compiler.compile(source, [1] * len(source.sizes))
 
 

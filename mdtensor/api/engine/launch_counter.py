@@ -60,7 +60,7 @@ class AroundProgram(ABC):
         self._around(self.program)(*arrays)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
-        """The program for other sizes."""
+        """The program bound to other sizes, without the wrapper."""
         return self.program.bound(sizes, inline)
 
     def launcher(self) -> Launch:

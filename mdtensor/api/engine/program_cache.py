@@ -1,4 +1,4 @@
-"""The program cache: machine code of tuned problems, kept from one process to the next.
+"""The program cache: machine code of tuned problems, shared between processes.
 
 The store has a winner's schedule. To lower its problem by it, and to write the program's text,
 takes longer than to load machine code; so beside the store lie the programs themselves, with what
@@ -183,7 +183,7 @@ def _codegen_fingerprint() -> str:
 
 
 def _files(folder: str) -> Iterator[os.stat_result]:
-    """The files of Python in a folder and those below."""
+    """The Python files in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):

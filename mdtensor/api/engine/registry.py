@@ -1,4 +1,4 @@
-"""The registry of engines: from an `md_hom` and a kind of arrays to a kernel that runs."""
+"""The registry of engines, by the device of a call's arrays."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def use_device(name: str | None) -> None:
 
 
 def use_cuda_device(name: str) -> None:
-    """Makes the CUDA device of that name this thread's current one, as CuPy does."""
+    """Makes the CUDA device of a name current in this thread."""
     from mdtensor.backends.cuda.cupy_device import load_cupy
 
     load_cupy().cuda.Device(cuda_number(name)).use()
@@ -136,7 +136,7 @@ def cuda_number(name: str) -> int:
 
 
 def device_name(arrays: str = "numpy") -> str | None:
-    """The name by which the device of arrays was chosen, or None for the default."""
+    """The name by which the current device was selected; None for the default."""
     if arrays == "cupy":
         from mdtensor.backends.cuda.cupy_device import load_cupy, name_of
 
@@ -235,7 +235,7 @@ def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
 
 
 def has_engine() -> bool:
-    """Whether the device of NumPy's arrays is open."""
+    """Whether the engine for NumPy arrays is open."""
     return "numpy" in _engines
 
 
@@ -290,14 +290,14 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
 
 
 def saw(md_hom: MDHom, arrays: str) -> None:
-    """Reports a computation to the current tuning mode."""
+    """Records a computation, in tuning mode "record"."""
     recording = tuning_mode.recording()
     if recording is not None:
         recording.add(md_hom, _place_of(arrays))
 
 
 def saw_call(steps: Sequence[Step], arrays: str) -> None:
-    """Reports a call that is about to run these steps to the current tuning mode."""
+    """Records the steps of a call in mode "record", or tunes them in mode "tune"."""
     if len(steps) < 2:
         return
     recording = tuning_mode.recording()

@@ -15,7 +15,7 @@ from mdtensor.lower.problem.scratch_memory import ALLOWANCE, most_scratch
 
 
 def takes_scratch(source: KernelSource) -> bool:
-    """Whether a program's kernels take scratch memory at all."""
+    """Whether a program's kernels use scratch memory."""
     return any(entry.scratch.terms for entry in source.entries)
 
 

@@ -1,4 +1,4 @@
-"""The kernel table of a device: the best kernel so far of every problem, in rising tiers.
+"""The kernel table of a device: each problem's best kernel so far, tier by tier.
 
 A problem runs by a general kernel of its structure until one with its own constants is compiled,
 and by that one until somebody tunes it. When kernels are compiled, and what runs meanwhile, is up
@@ -99,7 +99,7 @@ class Tiers:
             self.choices[use_store, md_hom] = choice
 
     def forget(self) -> None:
-        """Drops the choices for `md_hom`s; problems keep their kernels."""
+        """Drops the cached choices for `md_hom`s; problems keep their kernels."""
         self.choices.clear()
 
     def reached(self, problem: Problem) -> KernelChoice | CompiledKernel | None:
@@ -135,7 +135,7 @@ class Tiers:
         *,
         waits: bool = True,
     ) -> None:
-        """Compiles the general candidate that suits a shape best; the simplest if that fails.
+        """Compiles the best general candidate for a shape, or the simplest if that fails.
 
         A first one is that of an earlier process, where one kept it. For a call that `waits`, it is
         compiled in haste where the device knows how to, which the background makes up for.

@@ -57,7 +57,7 @@ class Recording:
         self._within: dict[tuple[MDHom, CallPlace], dict[Steps, None]] = {}
 
     def add(self, md_hom: MDHom, place: CallPlace) -> None:
-        """Counts a call."""
+        """Counts a call of a computation."""
         self._calls[md_hom, place] = self._calls.get((md_hom, place), 0) + 1
 
     def add_call(self, steps: Steps, place: CallPlace) -> None:

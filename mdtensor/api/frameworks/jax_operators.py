@@ -56,13 +56,13 @@ def of_one_type(operands: Sequence[Array]) -> list[Array]:
 
 
 def shape_of(operand: Array) -> tuple[int, ...]:
-    """The shape of an operand; raises ArgumentError for what is no array."""
+    """The shape of an operand; raises ArgumentError if it is no array."""
     dtypes_of([operand])
     return np.shape(operand)
 
 
 def is_on_host(array: Array) -> bool:
-    """Whether a concrete array lies in the processor's memory."""
+    """Whether a concrete array is in host memory."""
     return all(device.platform == "cpu" for device in array.devices())
 
 

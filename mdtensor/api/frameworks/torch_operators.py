@@ -40,7 +40,7 @@ _fragments: list[Any] = []
 
 @cache
 def register() -> Any:
-    """Registers the operator, once; returns `torch.ops.mdtensor`."""
+    """Registers the operator once; returns `torch.ops.mdtensor`."""
     torch = importlib.import_module("torch")
     share_threads_of_torch()
     library = torch.library

@@ -253,7 +253,7 @@ def _number(arrays: Sequence[DataArray], array: DataArray) -> int:
 
 
 def _arrays_in(arguments: Sequence[Any]) -> list[DataArray]:
-    """The arrays of xarray's among arguments, each once."""
+    """The distinct xarray objects among arguments."""
     found: list[DataArray] = []
 
     def note(argument: Any) -> None:

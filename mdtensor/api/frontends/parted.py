@@ -1,4 +1,4 @@
-"""Calls that are computed in parts: by several devices, or within a memory limit.
+"""Calls in parts: over several devices, or within a memory limit.
 
 What computes them is imported when the first one comes, which few programs have.
 """

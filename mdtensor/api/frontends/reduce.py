@@ -1,4 +1,4 @@
-"""`reduce` and `scan`: any function of elements, combined by any associative operators."""
+"""`reduce` and `scan`: a function of elements, combined by associative operators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def reduce(
     memory_limit: int | str | None = None,
     devices: Devices | None = None,
 ) -> Any:
-    """Applies `f` at every point of the dims of a string, and combines what the output lacks.
+    """Applies `f` at every point of a string's dims, and reduces the dims that the output lacks.
 
     `subscripts` is an einsum string with an arrow. Its indices may be sums, as in
     `"h+r, r -> h"`; then blanks separate them, and names have any length. Extents follow from the
@@ -143,7 +143,7 @@ def scan(
     memory_limit: int | str | None = None,
     devices: Devices | None = None,
 ) -> Any:
-    """Combines every element along a dim with all elements before it.
+    """Scan: combines every element along a dim with all elements before it.
 
     Strings, `f`, operators and types are those of `reduce`. `combine` is the operator of the dim
     of the output, where it has one, or a dict with the operator of each dim that is scanned, and

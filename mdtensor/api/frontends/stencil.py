@@ -1,4 +1,4 @@
-"""Stencils as functions: what happens at one point, written with relative indices."""
+"""Stencils: functions of arrays, defined at one point with relative indices."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _array(operand: Any, xp: Any) -> Array:
 
 
 def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:
-    """The structured type of the result; None where it has no fields."""
+    """The structured type of the result; None where the result has no fields."""
     asked = _structured(reduction.dtype)
     given = _structured(getattr(out, "dtype", None))
     if given is None and asked is not None and out is not None:

@@ -28,7 +28,7 @@ _OF_NUMPY: tuple[type, ...] = (np.ndarray, np.generic, LazyArray)
 def vjp(
     function: Callable[..., Any], *args: Any, **options: Any
 ) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
-    """The result of a function, and its pullback: from cotangents of the result to cotangents.
+    """The result of a function, and its pullback from cotangents of results to those of arguments.
 
     `function` is one of mdtensor's, or one of your own that calls them and NumPy's functions of
     lazy arrays. The floating-point arrays among `args` are what it is differentiated by; it gets
@@ -89,7 +89,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function with one real result, as one that returns the result and what `grad` gives.
+    """A function of the same arguments that returns the result and the gradient.
 
     The result is computed once for both. Arguments and errors are those of `grad`.
 

@@ -1,4 +1,4 @@
-"""The tape of a program: the computations that its calls run, and the arrays between them.
+"""The tape of a program: the computations of its calls, and the arrays between them.
 
 A program that is differentiated gets lazy arrays, and every call of mdtensor in it gives lazy
 arrays: so what is done to them by NumPy's functions is seen, or refused.
@@ -149,7 +149,7 @@ class Tape:
     def cotangents(
         self, arrays: Sequence[Array], given: Sequence[tuple[Array, Array]]
     ) -> list[Array]:
-        """The cotangents of arrays, from pairs of a result and its cotangent."""
+        """Backpropagate: the cotangents of arrays, from pairs of a result and its cotangent."""
         varying = {id(array) for array in arrays}
         for record in self.records:
             if varying.intersection(map(id, record.operands)):
@@ -175,7 +175,7 @@ class Tape:
 def _pulled(
     record: TapeEntry, due: list[int], wanted: list[int], found: Mapping[int, Array]
 ) -> tuple[Array, ...]:
-    """Cotangents of operands, from those of the results that are `due`."""
+    """The operands' cotangents, from those of the results `due`."""
     cotangents = [found[id(record.results[n])] for n in due]
     returned = call(
         ("pullback", record.program, tuple(wanted), tuple(due)),

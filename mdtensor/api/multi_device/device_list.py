@@ -1,4 +1,4 @@
-"""The devices that a call is spread over: their names, their engines, and how fast they are."""
+"""The devices of a call: their names, engines, and relative speeds."""
 
 from __future__ import annotations
 

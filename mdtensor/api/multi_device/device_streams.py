@@ -1,4 +1,4 @@
-"""Runs tasks on CUDA devices: enqueued by the calling thread, in order by events of streams."""
+"""Tasks on CUDA devices: enqueued by the calling thread, ordered by events."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class _Issue:
                     self._packed_of(view)
 
     def task(self, number: int) -> None:
-        """Enqueues a task: copies to its device, its kernels, copies of its results."""
+        """Enqueues a task: copies of its operands, its kernels, copies of its results."""
         task = self._tasks.tasks[number]
         for earlier in task.after:
             self._wait(task.device, self._finished[earlier])

@@ -1,4 +1,4 @@
-"""The tasks of a computation on several devices: what each reads, computes and writes."""
+"""The tasks of a computation on several devices: their operands, kernels and results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tasks_of(
     home: int | None = None,
     shardings: Sequence[Sharding | None] = (),
 ) -> Tasks:
-    """The tasks of a computation on arrays of these specs: those of operands and results.
+    """The tasks of a computation on operands and results of given specs.
 
     Kernels read operands and write results where these lie: in memory that all devices share, or
     in that of the device of number `home`; then other devices have copies without gaps. Operands,
@@ -111,7 +111,7 @@ class _Maker:
     _joined: dict[Hashable, _Value] = field(default_factory=dict[Hashable, "_Value"])
 
     def array(self, name: str, spec: TensorSpec, sharding: Sharding | None) -> None:
-        """Adds an array of the computation, with a slot for each of its shards."""
+        """Adds an array of the computation, with a slot per shard."""
         self._arrays.append(_Array(len(self.specs), spec, sharding))
         if sharding is None:
             self._slot(name, spec, self.home)
@@ -320,7 +320,7 @@ def _led(accesses: Sequence[BufferAccess], leads: Sequence[int]) -> tuple[Buffer
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array of the computation: the first of its slots, and how it is cut."""
+    """An array of the computation, with its first slot and its sharding."""
 
     first: int
     spec: TensorSpec
@@ -355,7 +355,7 @@ def copy_of(shape: Sequence[int], dtype: np.dtype) -> MDHom:
 
 
 def _is_box(md_hom: MDHom) -> bool:
-    """Whether the elements that an `md_hom` writes are a box of each of its outputs."""
+    """Whether an `md_hom` writes a box of each of its outputs."""
     try:
         part_of(md_hom, {})
     except TranslationError:

@@ -1,4 +1,4 @@
-"""Runs tasks on devices that share the memory of the host: a thread for each device."""
+"""Tasks on devices that share host memory: a thread per device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharded arrays: an array cut along an axis, of which each device has a shard in its memory."""
+"""Sharded arrays: cut along an axis, with a shard in the memory of each device."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ShardedArray:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The name of the device of each shard."""
+        """The device name of each shard."""
         return tuple(self.listed.names[device] for device in self.sharding.devices)
 
     @property
@@ -91,7 +91,7 @@ class ShardedArray:
         return TensorSpec.of(self.shape, self.dtype)
 
     def gather(self) -> Array:
-        """The whole as one array: of NumPy, or of CuPy on the current device."""
+        """The whole array: NumPy's, or CuPy's on the current device."""
         [result] = computed(_copying(self.shape, self.dtype), [self], self.listed, (), (None,))
         return result
 
@@ -109,7 +109,7 @@ class ShardedArray:
 
 
 def shard(array: Any, devices: Devices = "all", axis: int | None = 0) -> ShardedArray:
-    """Cuts an array along an axis and copies each part to a device, which computes on it in calls.
+    """Cuts an array along an axis and copies the shards to devices, where calls compute on them.
 
     `array` is of NumPy, or of CuPy on any of the host's GPUs; the devices are those that compute
     such arrays: names as `mdtensor.devices()` has them, "all", or a dict from names to weights,

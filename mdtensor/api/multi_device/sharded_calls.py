@@ -1,4 +1,4 @@
-"""Calls on sharded arrays: planned on placeholders, then computed by the devices of the shards."""
+"""Calls on sharded arrays: planned on placeholders, then run by the shards' devices."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class _ShardedCall(ForeignCall):
         return computed(planned, given, self.devices, targets)
 
     def _module(self) -> Any:
-        """NumPy or CuPy."""
+        """The array library: NumPy or CuPy."""
         if self.devices.arrays == "numpy":
             return np
         return array_module(array.shards[0] for array in self.given if hasattr(array, "shards"))

@@ -1,4 +1,4 @@
-"""Shardings: arrays that are cut along an axis, a shard in the memory of each device."""
+"""Shardings: the cuts of an array along an axis, and the device of each shard."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sharding:
         return f"axis {self.axis}: {said}"
 
     def shapes(self, shape: Sequence[int]) -> list[tuple[int, ...]]:
-        """The shapes of the shards of an array.
+        """The shapes of an array's shards.
 
         >>> Sharding(1, (0, 2, 5), (0, 1)).shapes((3, 5))
         [(3, 2), (3, 3)]

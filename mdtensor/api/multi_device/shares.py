@@ -1,4 +1,4 @@
-"""Shares: which indices of which dim each device gets, the outermost layer of a schedule."""
+"""Shares: the split of a dim over devices, the outermost layer of a schedule."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _parts(shares: Shares) -> dict[int, float]:
 
 
 def _bytes_of(md_hom: MDHom, shares: Shares, span: tuple[int, int]) -> int:
-    """The bytes that a device reads and writes for some indices of the dim that is cut."""
+    """Bytes that a device reads and writes for a range of the cut dim."""
     part = part_of(md_hom, {str(shares.dim): span})
     return bytes_read(md_hom, part) + sum(buffer.spec.nbytes for buffer in part.md_hom.outputs)
 
@@ -207,6 +207,6 @@ def _bytes(md_hom: MDHom, dim: Dim, shares: Shares) -> int | None:
 
 
 def bytes_read(md_hom: MDHom, part: MDHomPart) -> int:
-    """Bytes of the elements that a part reads."""
+    """Bytes that a part reads."""
     inputs = zip(md_hom.inputs, part.reads, strict=True)
     return sum(points_of(box) * buffer.spec.dtype.itemsize for buffer, box in inputs)

@@ -1,4 +1,4 @@
-"""`devices=`: a call whose parts are computed by several devices of the host."""
+"""`devices=`: calls in parts over several devices of the host."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def runner_on(devices: DeviceList, tasks: Tasks, streams: PeerStreams | None) ->
 
 
 def peer_streams() -> PeerStreams:
-    """The streams of CUDA's devices."""
+    """The streams of all CUDA devices, by a backend that is imported on demand."""
     from mdtensor.backends.cuda.peer_streams import PeerStreams
 
     return PeerStreams()

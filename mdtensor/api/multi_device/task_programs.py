@@ -1,4 +1,4 @@
-"""The programs of tasks, chosen by the engines of their devices, and the errors of devices."""
+"""Programs of tasks, chosen by their devices' engines, and errors that name a device."""
 
 from __future__ import annotations
 

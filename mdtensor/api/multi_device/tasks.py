@@ -1,4 +1,4 @@
-"""Tasks: what devices do at once, and the boxes of arrays that they read and write."""
+"""Tasks of devices, and the boxes of arrays that they read and write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.translate.rewrites.parts import Box
 
 @dataclass(frozen=True, slots=True)
 class SlotBox:
-    """A box of the array of a slot."""
+    """A box of a slot's array."""
 
     slot: int
     box: Box
@@ -36,7 +36,7 @@ class SlotBox:
         return SlotBox(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
 
     def overlaps(self, other: SlotBox) -> bool:
-        """Whether both may have an element in common."""
+        """Whether two boxes may have an element in common."""
         pairs = zip(self.box, other.box, strict=True)
         return self.slot == other.slot and all(
             a.start < b.stop and b.start < a.stop for a, b in pairs

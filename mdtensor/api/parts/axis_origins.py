@@ -1,4 +1,4 @@
-"""Origins of axes: which axes of operands the axes of a program's results run along."""
+"""Origins of axes: the operands' axes that run along each axis of a program's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of front ends on arrays of another library, which runs what they ask for."""
+"""Calls of front ends on another library's arrays, with programs run by that library."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ForeignCall(ABC):
 
     @abstractmethod
     def computed(self, planned: Program, operands: Sequence[Array]) -> Sequence[Array]:
-        """The results of a computation on the library's arrays."""
+        """Run a computation on the library's arrays; returns its results."""
 
     @abstractmethod
     def refused(self) -> MdtensorError:

@@ -1,4 +1,4 @@
-"""Requests of a call that read one another's results, as programs on numbered arrays."""
+"""Linked requests: a call's programs on numbered arrays, as they read each other's results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class LinkedCalls:
-    """Programs on numbered arrays: operands, then constants, then the results of each program.
+    """Programs on numbered arrays: operands, constants, then each program's results.
 
     `checks` are functions that get the arrays of these numbers before each run, and may raise.
     """
@@ -140,7 +140,7 @@ def launch_of_several(
     options: Mapping[str, Any],
     given: Sequence[Any],
 ) -> Callable[..., Any] | None:
-    """The launch that repeats a call of several programs on the NumPy arrays among its arguments.
+    """A launch that repeats a call of several programs on the NumPy arrays among its arguments.
 
     None where the call is more than these, has several results, or was `given` an array twice. The
     call was made: what it is planned by may neither write to its arrays nor raise.

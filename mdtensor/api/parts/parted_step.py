@@ -1,4 +1,4 @@
-"""A step in parts: what each part reads and computes, and how parts are combined.
+"""Steps in parts: the boxes that parts read and write, and the combination of results.
 
 The rule is that of homomorphisms, dim by dim: along `cc` parts lie side by side, along `pw` they
 are combined by the operator, along `ps` each one is combined with the carry of all before it.
@@ -36,19 +36,19 @@ class Executor(Protocol[N]):
         ...
 
     def read(self, slot: int, box: Box) -> N:
-        """The elements of an operand, of a result or of a temporary array in a box."""
+        """Read a box of an operand, a result or a temporary."""
         ...
 
     def write(self, slot: int, box: Box, value: N) -> None:
-        """Puts elements of a result or of a temporary array in their place."""
+        """Write a box of a result or a temporary."""
         ...
 
     def compute(self, md_hom: MDHom, operands: Sequence[N], begins: Sequence[int]) -> Tuple[N]:
-        """The outputs of an `md_hom`; numbers are its last inputs."""
+        """Compute the outputs of an `md_hom`; `begins` are its last inputs."""
         ...
 
     def last(self, value: N, axis: int, shape: Sequence[int]) -> N:
-        """The last elements along an axis of an array of that shape; the axis stays."""
+        """The last elements along an axis of an array of a shape; the axis is kept."""
         ...
 
 
@@ -71,14 +71,14 @@ def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[N]):
-    """The parts of a step: their ranges, what each reads, computes and writes."""
+    """The parts of a step: their ranges, reads, computations and writes."""
 
     step: Step
     cuts: Cuts
     executor: Executor[N]
 
     def ranges(self, dims: Iterable[Dim]) -> list[dict[str, Range]]:
-        """The parts of some dims, the last one counting fastest."""
+        """The ranges of all parts of some dims, the last dim fastest."""
         names = [dim.name for dim in dims]
         chosen = itertools.product(*(ranges_of(self.cuts[name]) for name in names))
         return [dict(zip(names, each, strict=True)) for each in chosen]
@@ -90,7 +90,7 @@ class Parts(Generic[N]):
         return self.executor.compute(part.md_hom, (*given, *read), part.begins)
 
     def write(self, part: MDHomPart, values: Sequence[N]) -> None:
-        """Puts the outputs of a part in their place."""
+        """Write the outputs of a part."""
         for each in zip(self.step.results, part.writes, values, strict=True):
             self.executor.write(*each)
 

@@ -1,4 +1,4 @@
-"""Placeholders: what front ends get for arrays that are not in memory, to see what they would run.
+"""Placeholders for arrays outside of memory, on which calls are planned.
 
 They have the right shapes and types, and memory that nobody touches. The hook through which plans
 see computations gets those of the call.
@@ -52,7 +52,7 @@ class Placeholders:
         return place
 
     def array_of(self, value: Any) -> Any:
-        """The array for which a placeholder of its layout stands; None for all others."""
+        """The array that a placeholder of this layout stands for; None for other arrays."""
         return self.arrays.get(place_of(value)) if isinstance(value, np.ndarray) else None
 
     def has_part(self, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Independent steps run side by side: what they read of an operand in common is read once.
+"""Independent steps side by side: a part of an operand that several read is read once.
 
 A stencil is such a computation: one step for the points inside, others for those at its borders.
 """
@@ -49,7 +49,7 @@ def are_independent(steps: Sequence[Step], cuts: Sequence[Cuts]) -> bool:
 
 
 def run_side_by_side(steps: Sequence[Step], cuts: Sequence[Cuts], executor: Executor[N]) -> None:
-    """Runs the parts of independent steps in the order of what they read of their operands."""
+    """Runs the parts of independent steps in the order of their operands' elements."""
     pairs = zip(steps, cuts, strict=True)
     several = [_placed(Parts(step, cut, executor)) for step, cut in pairs]
     for _, parts, part in heapq.merge(*several, key=operator.itemgetter(0)):
@@ -64,7 +64,7 @@ def _placed(parts: Parts[N]) -> Iterator[tuple[int, Parts[N], MDHomPart]]:
 
 
 def _written(step: Step, cuts: Cuts) -> list[tuple[int, Box]]:
-    """The boxes that a step writes, with their slots; short dims are cut that have to be.
+    """The boxes that a step writes, with their slots; short dims are cut if need be.
 
     Raises TranslationError where they are no boxes even so.
     """

@@ -1,4 +1,4 @@
-"""The arguments of a call that is planned: operands, and what stands for them, or the rest."""
+"""The bound arguments of a planned call: operand slots with stand-ins, and the rest."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _is_operand(value: Any) -> bool:
 
 
 def specs_of(operands: Sequence[Any]) -> tuple[TensorSpec, ...]:
-    """The specs of arrays and specs.
+    """The specs of operands, each an array or a spec.
 
     Raises ShapeError for an array whose elements do not lie at whole multiples of their size.
     """

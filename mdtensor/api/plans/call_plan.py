@@ -1,4 +1,4 @@
-"""Plans of calls: the programs that a function of mdtensor runs are prepared ahead."""
+"""Plans of calls: a front end's programs, prepared ahead."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CallPlan(Plan):
             self._linked = found if found.reads(len(self.specs)) else None
 
     def calls(self) -> list[Steps]:
-        """The steps of the programs that the function runs."""
+        """The steps of the call's programs."""
         return self._calls
 
     @property
@@ -75,7 +75,7 @@ class CallPlan(Plan):
         return self._linked.program(self.specs, np)
 
     def arguments_of(self, specs: Sequence[TensorSpec]) -> ArgumentSlots:
-        """The arguments of the call on operands of these specs, which have the plan's shapes.
+        """The call's arguments for operand specs, which must have the plan's shapes.
 
         Raises ShapeError for other shapes and types.
         """

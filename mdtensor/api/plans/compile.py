@@ -157,6 +157,6 @@ def _array(operand: Any) -> Array:
 
 
 def _is_shape(operand: object) -> bool:
-    """Whether a shape stands where an array or a spec should."""
+    """Whether an operand is a bare shape, where an array or a spec is expected."""
     extents = cast("tuple[object, ...]", operand) if isinstance(operand, tuple) else ()
     return bool(extents) and all(type(extent) is int for extent in extents)

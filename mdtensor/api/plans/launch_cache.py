@@ -1,4 +1,4 @@
-"""The launch cache of a plan: launches that its calls share, and a copy of it per CUDA device."""
+"""The launch cache of a plan: its launches, and a copy of the plan per CUDA device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_MODES = 4  # for which a plan has copies
 
 
 class PlanLaunches(ABC):
-    """The launches of a plan, which its first calls make, and its copies for CUDA devices.
+    """The cached launches of a plan, with copies of it for CUDA devices and tuning modes.
 
     What the plan does is said by `_first` and `_first_into`; a copy's launches are its own.
     """
@@ -86,7 +86,7 @@ class PlanLaunches(ABC):
         self._hot.add(operands, {} if out is None else {"out": out}, launch, generation)
 
     def forget(self) -> None:
-        """Drops the launches, so that the next call takes the best kernel known then."""
+        """Drops the launches, so that the next call takes the best kernel known by then."""
         self._launch = self._launch_into = None
         self._hot.clear()
         self._guarded.clear()

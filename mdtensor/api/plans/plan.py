@@ -1,4 +1,4 @@
-"""Plan: a call on arrays of fixed shapes and types, whose kernels are chosen before it is made."""
+"""Plan: a call on arrays of fixed shapes and types, with its kernels chosen in advance."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Plan(PlanLaunches):
 
     @abstractmethod
     def calls(self) -> list[Steps]:
-        """The steps of the computations that a call of the plan runs."""
+        """The steps of the plan's computations, call by call."""
 
     def explain(self, *, passes: bool = False) -> str:
         """Describe every `md_hom`: its schedule and where that is from, its cost, its source.

@@ -1,4 +1,4 @@
-"""The signature of a plan: the arrays that it takes, and errors for others."""
+"""The signature of a plan: its arrays' layouts, and errors for other arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans over several devices: calls whose parts are prepared for each of them."""
+"""Plans over several devices, with a kernel for each part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = Any
 
 
 class SpreadPlan(CallPlan):
-    """A call whose parts are computed by several devices; `mdtensor.compile` makes it.
+    """A plan of a call in parts over several devices; made by `mdtensor.compile`.
 
     `choices` are the kernels of the parts, device by device, and `explain` begins with what each
     device reads and writes.

@@ -82,7 +82,7 @@ def _order(problem: Problem, schedule: Schedule, field: str) -> Sequence[int]:
 
 
 def decomposition_picture(md_hom: MDHom, problem: Problem, schedule: Schedule) -> Picture:
-    """The picture of a problem's (de/re)-composition; `md_hom` has the names of its buffers."""
+    """A picture of a problem's (de/re)-composition; buffer names are those of `md_hom`."""
     asm = asm_of(schedule.asm)
     rows = decomposition(problem, schedule)
     width = max(NARROW, 2 * _SIDE + _COLUMN * len(problem.dims))

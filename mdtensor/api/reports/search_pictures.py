@@ -1,4 +1,4 @@
-"""Pictures of what was measured: the trials of a search over time, and the device's roofline."""
+"""Pictures of measurements: a search's trials over time, and the device's roofline."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def trials_picture(trials: Sequence[TrialRow], winner: float | None) -> Picture 
 
 
 def _short_time(seconds: float) -> str:
-    """A time without zeros behind the point.
+    """A time as text without trailing zeros.
 
     >>> _short_time(1e-2), _short_time(5e-5)
     ('10 ms', '50 µs')
@@ -149,7 +149,7 @@ def roofline_picture(
 
 
 def _rate(value: float) -> str:
-    """A number of operations per second, in short.
+    """Operations per second as short text.
 
     >>> _rate(1.5e12), _rate(2e9)
     ('1.5 T', '2 G')

@@ -1,4 +1,4 @@
-"""A small writer of pictures in SVG, coloured by classes, so that pages have a dark side."""
+"""A small SVG writer, coloured by CSS classes, so that pages have a dark mode."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Picture:
 
 
 class LogScale:
-    """A logarithmic axis: the place of a value between `begin` and `end`, and its ticks."""
+    """A logarithmic axis from `begin` to `end`, with ticks."""
 
     def __init__(self, low: float, high: float, begin: float, end: float) -> None:
         self._low, self._high = math.log10(low), math.log10(high)
@@ -118,7 +118,7 @@ class LogScale:
         self._begin, self._end = begin, end
 
     def at(self, value: float) -> float:
-        """The place of a value."""
+        """The position of a value."""
         share = (math.log10(value) - self._low) / (self._high - self._low)
         return self._begin + share * (self._end - self._begin)
 

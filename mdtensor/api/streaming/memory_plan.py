@@ -1,4 +1,4 @@
-"""Parts of a computation that fit within a memory limit, and what they move."""
+"""Plans of a computation in parts within a memory limit, with the bytes that they move."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """All steps in parts: `limit`, `peak` and `moved` are bytes."""
+    """The plans of all steps: `limit`, `peak` and `moved` are bytes."""
 
     steps: tuple[StepPlan, ...]
     limit: int

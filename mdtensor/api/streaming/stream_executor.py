@@ -1,4 +1,4 @@
-"""Parts computed in turn: one is read while the one before it is computed."""
+"""Pipelined execution of parts: one is read while the previous one is computed."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ class StreamPlan:
 
     @property
     def peak(self) -> int:
-        """Bytes of memory that are taken at most."""
+        """Peak bytes of memory."""
         return self.memory.peak
 
     @property
     def moved(self) -> int:
-        """Bytes that are read and written."""
+        """Bytes read and written."""
         return self.memory.moved
 
     @property

@@ -54,7 +54,7 @@ _LOST = 70  # status of a process whose device can no longer be used
 
 
 def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
-    """A worker's entry: a handler that measures schedules on the device of the payload."""
+    """The worker's entry point: a handler that measures schedules on a device."""
     device = open_device(payload["device"], payload["arrays"])
     if isinstance(device, CupyDevice):
         device.use()
@@ -62,7 +62,7 @@ def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
 
 
 def open_compiler(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
-    """A worker's entry: a handler that compiles schedules, without a device."""
+    """The worker's entry point: a handler that compiles schedules without a device."""
     compiler, dialect = compiler_of(payload["compiler"]), DIALECTS[payload["dialect"]]
     return Compilations(compiler, dialect, Binaries(Path(payload["folder"]))).handle
 
@@ -94,7 +94,7 @@ class Benches:
             return {"status": "crashed", "detail": f"{type(error).__name__}: {error}"}
 
     def bench_of(self, text: str) -> Bench:
-        """The bench of a problem."""
+        """The bench of a problem, opened if it is new."""
         if self._bench is None or text != self._text:
             self._bench = self._call = None  # their memory first
             self._bench, self._text = self.made(unpacked(text)), text

@@ -1,4 +1,4 @@
-"""Tuning of whole calls: of a call's programs, the combination that is fastest together.
+"""Tuning of whole calls: the combination of schedules that is fastest together.
 
 Each program was tuned alone, with the device to itself. In a call they run beside each other and
 after each other: one that the calling thread ran alone takes a core from another's threads, and
@@ -137,7 +137,7 @@ def _together(times: Mapping[Mixture, Sequence[float]]) -> Mixture:
 
 
 def _keep(engine: Engine, known: ProgramCandidates | None, schedule: Schedule) -> None:
-    """Makes a rival the winner, with its seconds alone and the effort of the search."""
+    """Makes a rival the winner in the store, with its seconds alone."""
     assert known is not None
     row, alone = known.winner, dict(known.rivals)
     engine.store.set_winner(

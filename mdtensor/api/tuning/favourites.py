@@ -1,4 +1,4 @@
-"""The cost model's favourites: the best schedules by its estimates, of every kind one."""
+"""The cost model's favourites: the best schedules by estimate, one of each kind."""
 
 from __future__ import annotations
 

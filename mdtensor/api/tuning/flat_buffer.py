@@ -1,4 +1,4 @@
-"""One-dimensional memory that kernels read and write, of processors or of GPUs."""
+"""Flat buffers: one-dimensional memory of a host or a GPU, for kernels."""
 
 from __future__ import annotations
 

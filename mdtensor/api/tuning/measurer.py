@@ -1,4 +1,4 @@
-"""The parent's side of measuring: a worker that runs candidates, and others that compile them.
+"""The parent's side of measurement: a worker that runs candidates, others that compile.
 
 Where the device is the processor itself, nothing is timed while something compiles.
 """

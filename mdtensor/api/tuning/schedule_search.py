@@ -156,11 +156,11 @@ class Candidates:
         return Tradeoff(schedule.describe(self.problem), costs)
 
     def can_run(self, schedule: Schedule) -> bool:
-        """Whether the device can run a schedule, as far as the rules say."""
+        """Whether a schedule obeys the device's rules."""
         return self._estimate(schedule)[0] < math.inf
 
     def schedule_of(self, configuration: Configuration) -> Schedule:
-        """The schedule that a configuration stands for."""
+        """The schedule of a configuration."""
         return schedule_from(self.problem, self.engine.target, configuration)
 
     def _estimate_of(self, schedule: Schedule) -> tuple[float, str]:
@@ -170,7 +170,7 @@ class Candidates:
         return estimated(self.problem, schedule, self.engine.target), ""
 
     def _rejection(self, schedule: Schedule) -> str:
-        """Why a schedule is not worth compiling, or an empty string."""
+        """The reason not to compile a schedule, or an empty string."""
         target = self.engine.target
         expected, reason = self._estimate(schedule)
         if not reason and not self.fixed.hold(schedule):

@@ -148,7 +148,7 @@ def _values_there_are(
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """A measured schedule and what it costs: seconds, bytes and joules, by objective."""
+    """A measured schedule with its costs by objective: seconds, bytes and joules."""
 
     schedule: str
     costs: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""Tuning within a budget: what is searched for, on which arrays, and the reports."""
+"""Tuning within a budget: the searches of recorded computations, and their reports."""
 
 from __future__ import annotations
 

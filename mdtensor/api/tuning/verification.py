@@ -1,4 +1,4 @@
-"""The reference at sampled points: what a problem's outputs must hold, computed in float64.
+"""The reference for outputs at sampled points, computed in float64.
 
 Large problems cannot be run whole by the reference interpreter between two trials of a search, so
 outputs are computed by the definition at some points: all of them for small problems, else a
@@ -31,7 +31,7 @@ _ROUNDED = {None: 0.0, "tf32": 2.0**-10}  # of a product, whose factors are both
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Per write: addresses in its buffer, the values there, and the size of the summands."""
+    """Per write: addresses, the values expected there, and the magnitude of the summands."""
 
     addresses: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
@@ -81,7 +81,7 @@ def sampled_points(
     evaluations: int = _EVALUATIONS,
     fewest: int = _FEWEST,
 ) -> np.ndarray:
-    """Indices of the kept dims, one row a point."""
+    """Sampled indices of the kept dims, one row per point."""
     extents = [problem.extent(d) for d in problem.kept]
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)

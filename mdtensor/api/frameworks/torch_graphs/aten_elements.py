@@ -35,7 +35,7 @@ class Elementwise:
     dtype: np.dtype
 
     def __call__(self, *elements: Expr) -> Expr:
-        """The expression of the operands' elements."""
+        """The result element as an expression of the operands' elements."""
 
         def filled(value: Any) -> Any:
             return elements[value.number] if isinstance(value, OperandPosition) else value

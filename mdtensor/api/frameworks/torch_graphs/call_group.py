@@ -46,7 +46,7 @@ class OperandView:
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def of(self, array: Array) -> Array:
-        """The operand, in the memory of an array or a tensor."""
+        """The operand's view of an array or a tensor."""
         for name, numbers in self.steps:
             if name == "narrow":
                 axis, begin, end = numbers
@@ -60,7 +60,7 @@ class OperandView:
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """A call of one of torch's functions.
+    """A call of an ATen function.
 
     `name` is ATen's without the word of an overload; `arguments` and `named` are torch's, with a
     Place for each operand of the group and a Result for what an earlier call gave. `dtype` is that
@@ -83,7 +83,7 @@ class CallGroup:
 
     @property
     def label(self) -> str:
-        """The names of the functions."""
+        """The names of the group's functions."""
         return " + ".join(call.name.strip("_") for call in self.calls)
 
     def __call__(self, *operands: Array) -> tuple[Array, ...]:

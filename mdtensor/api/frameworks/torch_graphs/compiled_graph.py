@@ -66,7 +66,7 @@ class CompiledGraph:
         invalidation.when_cleared(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results of the graph."""
+        """Run the graph, by trials until its fastest way is known."""
         buffers = self._free.pop() if self._free else [None] * self._count
         timed = timers.get()
         if timed is not None:

@@ -199,7 +199,7 @@ def _has_meaning(node: Node) -> bool:
 
 
 def _tensors(node: Node) -> Iterator[Node]:
-    """The nodes among the arguments of a call."""
+    """The nodes among a call's arguments."""
     for value in (*node.args, *node.kwargs.values()):
         several = cast("list[Any] | tuple[Any, ...]", value if is_sequence(value) else (value,))
         for each in several:

@@ -1,4 +1,4 @@
-"""One program of a function of arrays that makes several calls."""
+"""Joining: a function that makes several calls, as one program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about nodes of torch.fx: their functions, and the specs of their tensors."""
+"""Facts about torch.fx nodes: their functions, and their tensors' specs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
 
 
 def device_of(node: Node) -> str:
-    """The device of a node's tensor, of the first one where there are several."""
+    """The device of a node's tensor, or of the first of several."""
     value: Any = node.meta["val"]
     return str((value[0] if has_several(node) else value).device)
 
@@ -62,7 +62,7 @@ def has_several(node: Node) -> bool:
 
 
 def is_symbolic(node: Node) -> bool:
-    """Whether an extent of a node's tensors is a symbol."""
+    """Whether any extent of a node's tensors is symbolic."""
     value: Any = node.meta.get("val")
     several: Sequence[Any] = value if has_several(node) else [value]
     return any(type(n) is not int for each in several for n in getattr(each, "shape", ()))
@@ -76,7 +76,7 @@ def _example(extent: Any) -> int | None:
 
 
 def result_of(node: Node) -> TensorSpec | None:
-    """The spec of a node's result, the first one where there are several."""
+    """The spec of a node's result, or of the first of several."""
     return spec_of_node(node) or spec_of_node(node, 0)
 
 

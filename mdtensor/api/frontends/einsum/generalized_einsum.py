@@ -1,4 +1,4 @@
-"""einsum with other operations than products and sums, or with something after them."""
+"""einsum with other operations than products and sums, or with an epilogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""einsum over other semirings than sums of products: shortest paths, likelihoods, relations."""
+"""einsum over semirings other than sums of products: shortest paths, likelihoods, relations."""
 
 from __future__ import annotations
 

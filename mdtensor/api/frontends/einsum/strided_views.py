@@ -1,4 +1,4 @@
-"""Sums for indices in NumPy's words: a classic string on views that overlap."""
+"""Sums as indices in NumPy's terms: a classic string on overlapping views."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def combined(build: Callable[..., Expr], *operands: FusedValue | Expr) -> FusedV
 
 @_remembered
 def reduced(value: FusedValue, op: str, axes: tuple[int, ...], keepdims: bool) -> FusedValue:
-    """The value with axes combined by a named operator."""
+    """The value reduced over axes by a named operator."""
     return slices.reduced(value, op, axes, keepdims=keepdims)
 
 
@@ -81,7 +81,7 @@ def assembled(
 
 
 def sliced(value: FusedValue, key: object) -> FusedValue:
-    """The value at a basic index of NumPy."""
+    """The value under a basic index of NumPy."""
     items = [_hashable(item) for item in _listed(key)]
     if None in items:
         return slices.sliced(value, key)
@@ -162,7 +162,7 @@ class Converted:
     dtypes: tuple[np.dtype, ...]
 
     def __call__(self, element: Expr) -> Expr:
-        """The expression of an element."""
+        """The expression of the converted element."""
         for dtype in self.dtypes:
             element = scalar.cast(element, dtype)
         return element
@@ -191,5 +191,5 @@ class Rounded:
     decimals: int
 
     def __call__(self, element: Expr) -> Expr:
-        """The expression of an element."""
+        """The expression of the rounded element."""
         return scalar.cast(rounded(apply, element, self.decimals), element.dtype)

@@ -89,7 +89,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> LazyArray:  # noqa: N802
-        """The axes in reverse order."""
+        """The array with its axes reversed."""
         return self.transpose()
 
     @property
@@ -103,7 +103,7 @@ class LazyArray(NDArrayOperatorsMixin):
         return elementwise(_IMAGINARY_PART, self)
 
     def evaluate(self, out: Array | None = None) -> Any:
-        """The computed array, in C order, or `out`, which may be one of the arrays read.
+        """Compute the expression into a new array in C order, or into `out`.
 
         Raises ShapeError or DTypeError for an `out` that does not fit, DeviceError for arrays of
         several devices.
@@ -224,7 +224,7 @@ class LazyArray(NDArrayOperatorsMixin):
         return FUNCTIONS[original("numpy.dot")](self, b, out)
 
     def reshape(self, *shape: Any, order: Any = "C") -> LazyArray:
-        """The elements on another shape, as they follow each other in C's or Fortran's order."""
+        """The elements in another shape, in C or Fortran order."""
         listed: Any = shape[0] if len(shape) == 1 else shape
         return FUNCTIONS[np.reshape](self, listed, order)
 
@@ -346,7 +346,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
 
 def as_lazy(array: Any) -> LazyArray:
-    """The array as an expression; a lazy array as it is."""
+    """An array as a lazy expression; a lazy array unchanged."""
     if isinstance(array, LazyArray):
         return array
     if type(array) is np.ndarray and is_computed(array.dtype):

@@ -80,7 +80,7 @@ def stack(
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> LazyArray:
-    """The elements moved along axes; those that leave one end come in at the other."""
+    """The elements shifted cyclically along axes."""
     value = as_lazy(a)
     if axis is None:
         return reshape(roll(reshape(value, -1), shift, 0), value.shape)
@@ -108,7 +108,7 @@ _Piece = tuple[int, int, "slice | LazyArray"]
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> LazyArray:
-    """The array with borders: constant, edge, reflect, symmetric or wrap."""
+    """The array padded: constant, edge, reflect, symmetric or wrap."""
     value = as_lazy(array)
     one_of("mode", mode, ("constant", "edge", "reflect", "symmetric", "wrap"))
     constants = _for_each_side("constant_values", options.pop("constant_values", 0), value.ndim)

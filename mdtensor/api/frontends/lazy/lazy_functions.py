@@ -1,4 +1,4 @@
-"""NumPy's functions of lazy arrays: what each of them becomes."""
+"""Lazy implementations of NumPy's functions."""
 
 # The functions are a part of lazy arrays, in a module of its own.
 # pyright: reportPrivateUsage=false

@@ -37,7 +37,7 @@ def einsum(
     casting: Any = "safe",
     optimize: Any = False,
 ) -> Any:
-    """The sum of products that a string says; several operands are multiplied from the left on.
+    """The sum of products for an einsum string; several operands are contracted left to right.
 
     An operand that is computed, and read more than once, is computed once. The result is in C
     order.

@@ -83,7 +83,7 @@ out_view = _ViewOf("out_view")
 
 @dataclass(frozen=True)
 class MdHom:
-    """The middle of a program: sizes, scalar function, operators."""
+    """The `md_hom` of a program: its sizes, scalar function and operators."""
 
     extents: tuple[int, ...]
     function: Callable[..., Any]
@@ -154,7 +154,7 @@ class Dsl:
     inputs: Mapping[str, BufferType]
 
     def __call__(self, *arrays: Any) -> Any:
-        """Computes the outputs from the inputs; arrays for the outputs may come before them.
+        """Computes the outputs from the inputs; output arrays may be passed before the inputs.
 
         Elements that no access of `out_view` writes stay in arrays that are passed, and are 0 in
         new ones. Raises DTypeError and ShapeError for arrays that are not what was declared.
@@ -269,7 +269,7 @@ def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tup
 def _on_operands(
     found: MDHom, names: Sequence[str], before: Mapping[int, TensorSpec] | None
 ) -> Program:
-    """The step whose operands are all inputs, also those that no access reads.
+    """A program of one step whose operands are all inputs, read by an access or not.
 
     `before` are the specs of passed outputs that are operands too, since what is written in part
     begins as a copy of them; None where no outputs are passed, and all begin as zeros.

@@ -1,4 +1,4 @@
-"""Operands of loops: fields of records, words of strings, and where ranges begin."""
+"""Operands of loops: record fields, strings as words, and begins of ranges."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class DirectiveParameters:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array, or a floating scalar of NumPy, which keeps its type."""
+    """Whether a value is an array, or a NumPy floating-point scalar, which keeps its type."""
     return (
         hasattr(value, "shape")
         and hasattr(value, "dtype")

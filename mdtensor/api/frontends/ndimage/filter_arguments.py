@@ -58,7 +58,7 @@ class Filtering:
         return output_of(self.output, self.array, is_complex=is_complex)
 
     def chosen(self) -> tuple[int, ...]:
-        """The axes to filter along, from 0 on."""
+        """The filtered axes, as non-negative numbers."""
         return axes_of(self.axes, self.array.ndim)
 
     def border(self, by: str = "", hint: str = "") -> Border:
@@ -131,7 +131,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
-    """The axes to filter along, from 0 on."""
+    """The filtered axes, as non-negative numbers."""
     if axes is None:
         return tuple(range(ndim))
     given: list[Any] = beginning(axes, MOST_AXES) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -158,7 +158,7 @@ def for_each_axis(value: Any, count: int) -> list[Any]:
 
 
 def weights_of(weights: Any) -> np.ndarray:
-    """Weights in double, on the host."""
+    """The weights as float64 on the host, or complex128."""
     window = _on_host("weights", weights)
     try:
         return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
@@ -185,7 +185,7 @@ def _on_host(name: str, window: Any) -> np.ndarray:
 
 
 def row_of(weights: Any) -> np.ndarray:
-    """Weights along one axis."""
+    """One-dimensional weights."""
     row = weights_of(weights)
     if row.ndim != 1 or not row.size:
         raise FilterError("no filter weights given", hint="weights are a sequence of numbers")
@@ -193,7 +193,7 @@ def row_of(weights: Any) -> np.ndarray:
 
 
 def checked_size(size: Any, origin: Any) -> int:
-    """The size of a window along one axis, in which the origin lies."""
+    """The size of a window along one axis, checked to contain the origin."""
     checked = whole_number("size", size)
     if checked < 1:
         raise FilterError("incorrect filter size", hint="at least 1")
@@ -222,7 +222,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite real number; raises FilterError for anything else, also for texts of one."""
+    """A finite real number; raises FilterError for anything else, including numeric strings."""
     try:
         found = real(name, value)
     except DTypeError as error:

@@ -1,4 +1,4 @@
-"""Passes of filters over an array, as one computation."""
+"""Filter passes over an array, as one computation."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def along(
     *,
     weighted: bool = False,
 ) -> Filter:
-    """A window along one axis."""
+    """A one-dimensional window along an axis."""
     sizes, shifts = [1] * ndim, [0] * ndim
     sizes[axis], shifts[axis] = size, shift
     return window_around(combine, sizes, shifts, border, weighted=weighted)

@@ -111,14 +111,14 @@ def extreme(combine: str, given: Filtering, size: Any, footprint: Any) -> Array:
 
 
 def check_size(size: Any, footprint: Any) -> None:
-    """Warns of a size beside a footprint, as scipy does, at each call."""
+    """Warns where both a size and a footprint are given, as scipy does, at each call."""
     if size is not None and footprint is not None:
         in_full()
         warn(UserWarning("ignoring size because footprint is set"))
 
 
 def check_order(array: Array) -> None:
-    """Raises DTypeError for elements that have no order."""
+    """Raises DTypeError for element types without an order."""
     if array.dtype.kind == "c":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
 

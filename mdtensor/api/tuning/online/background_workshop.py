@@ -1,4 +1,4 @@
-"""The workshop of an engine: candidates are proposed, compiled and kept in its background."""
+"""The workshop of an online search: it proposes, compiles and keeps candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a candidate in a user's call: on its arrays, beside the kernel that is trusted.
+"""The check of a candidate in a user's call, against the trusted kernel on the same arrays.
 
 Both write to memory of their own, poisoned and between guards. What the trusted kernel leaves
 alone must stay poisoned, too; the rest has to be equal, or as near as rounding explains on these

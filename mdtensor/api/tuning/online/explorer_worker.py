@@ -1,4 +1,4 @@
-"""The explorer's side of online tuning: a process that searches a space, and times nothing.
+"""The explorer process of online tuning, which searches a space and times nothing.
 
 What techniques propose is lowered, compiled and checked here, on random inputs and against the
 definition. What is right and not far too slow is handed to the process whose calls time it.
@@ -153,7 +153,7 @@ class MeasuredByCalls:
         self._least = math.inf  # of what the model expects
 
     def begin(self, problem: Problem) -> None:
-        """Makes inputs and the reference of a problem."""
+        """Makes the inputs and the reference of a problem."""
         self._arena = TrialBuffers(problem)
 
     def opened(self) -> None:

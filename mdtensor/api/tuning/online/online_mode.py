@@ -1,4 +1,4 @@
-"""Mode "online": the programs that calls run are watched, and computations searched for."""
+"""Mode "online": calls' programs are watched, and their computations searched."""
 
 from __future__ import annotations
 

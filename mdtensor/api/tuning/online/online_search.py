@@ -1,4 +1,4 @@
-"""The online search of one computation: what each of its calls does besides.
+"""The online search of one computation, which advances within its calls.
 
 A call runs the kernel that is trusted, into the caller's arrays, always. What is left of the share
 of its time goes to candidates, which run into memory of their own.

@@ -1,4 +1,4 @@
-"""Explorers: the space of one computation after another, searched in a process of its own."""
+"""Explorers: processes that search the spaces of computations one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time account of an online search: what calls earned for it, and what it took."""
+"""The time account of an online search: seconds earned by calls, and seconds spent."""
 
 from __future__ import annotations
 

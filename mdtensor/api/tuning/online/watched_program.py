@@ -1,4 +1,4 @@
-"""Watched programs: each launch may be told to an online search, which has more done in it."""
+"""Watched programs: launches that an online search may extend by its own work."""
 
 from __future__ import annotations
 
