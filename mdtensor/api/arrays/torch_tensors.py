@@ -395,7 +395,7 @@ def _is_sparse(name: str, tensor: Any) -> DTypeError:
 def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
     """A NumPy array over a tensor's memory, or of its values if they are stored differently.
 
-    These are what is conjugated or negated when it is read; where a tensor is `written`, none.
+    That is so for conjugated and negated tensors, which may not be `written`.
 
     Raises DTypeError for a tensor that wants a gradient, is sparse, has no elements in memory, or
     is of a type that NumPy lacks.

@@ -16,9 +16,9 @@ Array = Any
 Launch = Callable[..., Any]
 
 REFUSED: Any = object()
-"""The result of a launch that may not run on its arrays."""
+"""What a launch gives that may not run on these arrays."""
 OUT: Any = object()
-"""The result of a launch that stands for the caller's `out` tuple."""
+"""What a launch gives for the tuple of arrays that its caller gave as `out`."""
 
 _MOST_BYTES = 4096  # of arrays that count by their content
 _WRITEABLE, _OWNED_AND_WRITEABLE = 0x400, 0x404  # bits of `flags.num`

@@ -208,7 +208,7 @@ class FusedPrograms:
     ) -> Callable[..., None]:
         """A launch of a program step by step that requests fusion once it has run long enough.
 
-        Where the calling thread does not do it `alone`, there are such only by rows.
+        Where the calling thread does not run it `alone`, only runs by rows are fused.
         """
         if self._known(program, use_store=use_store) is not None:
             return run

@@ -70,7 +70,7 @@ class GpuPolicy:
     def own(self, problem: Problem) -> KernelChoice | None:
         """A specialised kernel, by the schedule of the cost model or of an earlier process.
 
-        None where it is not worth them, and where neither of the best two compiles.
+        None where the problem is not worth one, and where neither of the best two compiles.
         """
         if not _is_worth_constants(problem):
             return None

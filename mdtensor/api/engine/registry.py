@@ -258,7 +258,7 @@ def counted(
 ) -> Callable[..., None]:
     """A launch of several programs that requests fusion where it pays.
 
-    That says whether the calling thread runs them `alone`.
+    `alone` says that the calling thread runs them by itself.
     """
     joined = engine_for(arrays).joined
     return joined.counted(program, run, use_store=tuning_mode.uses_store(), alone=alone)

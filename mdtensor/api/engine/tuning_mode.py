@@ -150,7 +150,7 @@ def _state() -> _State:
 
 
 def current_mode() -> str:
-    """One of "off", "cached", "record", "tune" and "online"."""
+    """The tuning mode of this context: "off", "cached", "record", "tune" or "online"."""
     return _state().mode
 
 

@@ -33,7 +33,7 @@ _MOST = 4096  # computations that are kept
 
 
 Computation = Callable[[tuple[TensorSpec, ...]], Program]
-"""A builder from operand specs to a program."""
+"""What is computed of operands of these specs."""
 
 
 class Held:
@@ -186,7 +186,7 @@ def reads_results(
 ) -> bool:
     """Whether the pullback of a call reads its results, so that they must be saved.
 
-    It is the gradient by the operands that are `wanted`, by all of floating point if none are said.
+    It is the pullback to the operands that are `wanted`, to all of floating point if none are said.
     """
     if wanted is None:
         wanted = [n for n, spec in enumerate(specs) if kind_of(spec.dtype) == "f"]

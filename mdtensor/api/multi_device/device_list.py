@@ -86,7 +86,7 @@ class DeviceList:
     def rates(self, md_hom: MDHom) -> tuple[float, ...]:
         """The relative speeds of the devices.
 
-        It is what the caller said, else the inverse of the time of the whole: measured, where it
+        They are the caller's weights, else inverse times of the whole: measured, where it
         was tuned on all of them, otherwise as the cost model expects.
         """
         if self.weights is not None:

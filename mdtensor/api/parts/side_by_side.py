@@ -25,7 +25,7 @@ _FEW = 16  # indices that are looked for one by one in others
 def are_independent(steps: Sequence[Step], cuts: Sequence[Cuts]) -> bool:
     """Whether the parts of all steps may run in any order.
 
-    So it is where none reads or writes what another one writes, and where parts lie side by side.
+    That holds where none reads or writes what another one writes, and where parts lie side by side.
     """
     if any(
         len(cut[dim.name]) > 2 and not isinstance(dim.combine, Concat)

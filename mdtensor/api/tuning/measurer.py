@@ -167,7 +167,7 @@ class Measurer(Closing):
 
     @property
     def is_open(self) -> bool:
-        """Whether the worker can measure."""
+        """Whether the worker is ready to measure."""
         return self._opening is None or uninterrupted(self._opening.done)
 
     def opened(self) -> None:

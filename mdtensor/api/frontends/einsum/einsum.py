@@ -1,4 +1,4 @@
-"""`einsum` and `einsum_path` with NumPy's words and NumPy's results."""
+"""`einsum` and `einsum_path` with NumPy's signatures and results."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _axes_inside(
 ) -> tuple[tuple[int, ...], ...]:
     """The longer axes that NumPy lays out inside each axis of a result.
 
-    It follows from the operands' strides, of which it matters which ones are the larger ones (see
+    They follow from the operands' strides, of which it matters which ones are the larger (see
     `_places`). NumPy's own iterator is asked, with axes of extent 2 for all that are longer.
     """
     dims = [*output, *sorted(set(names) - set(output))]

@@ -1,4 +1,4 @@
-"""`matmul`, `dot`, `inner`, `vdot` and `outer` with NumPy's words and NumPy's results."""
+"""`matmul`, `dot`, `inner`, `vdot` and `outer` with NumPy's signatures and results."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Given:
 
     @classmethod
     def of(cls, a: Any, b: Any, out: Any = None) -> Given:
-        """The operands of a call."""
+        """The operands of a call, converted, or the reason for a fallback."""
         written = () if out is None else (out,)
         xp = array_module((a, b, *written))
         if reason := reason_of_classes((a, b, *written), optimized=False):

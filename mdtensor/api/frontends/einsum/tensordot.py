@@ -1,4 +1,4 @@
-"""`tensordot` with NumPy's words and NumPy's results."""
+"""`tensordot` with NumPy's signature and results."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Watch = tuple[Trusted, OnlineSearch]
 class WatchedProgram(AroundProgram):
     """A program whose launches go through an online search, which `watch` gives.
 
-    It is asked for by launch number `first`, since that takes a look at the problem. The search
+    `watch` is called at launch number `first`, since it takes a look at the problem. The search
     gets such a `share` of the launches' seconds.
     """
 
