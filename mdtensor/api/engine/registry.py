@@ -136,7 +136,7 @@ def cuda_number(name: str) -> int:
 
 
 def device_name(arrays: str = "numpy") -> str | None:
-    """The name by which the current device was selected; None for the default."""
+    """The name of the current device for a kind of arrays; None for the default one of NumPy's."""
     if arrays == "cupy":
         from mdtensor.backends.cuda.cupy_device import load_cupy, name_of
 
