@@ -1,1 +1,1 @@
-"""What users call; the only folder that sees all others."""
+"""The public API, which may import every other folder."""

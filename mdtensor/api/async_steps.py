@@ -1,4 +1,4 @@
-"""Asynchronous steps: the steps of a computation are launched in order and awaited once.
+"""Asynchronous steps: launched in order, awaited once at the end.
 
 Work that threads of the device do is begun and goes on while the calling thread does the next
 step's; those threads take steps in their order. What the calling thread does itself begins only
@@ -26,16 +26,16 @@ Of_contra = TypeVar("Of_contra", bound=Step | FusedStep, contravariant=True)
 
 
 class Begins(Protocol[Of_contra]):
-    """A function that starts a step; `behind` says that it follows other steps in flight."""
+    """A function that begins a step; `behind` if it follows other steps in flight."""
 
     def __call__(self, step: Of_contra, *, behind: bool = False) -> Begun:
-        """A launcher of the step, and a function that waits for it."""
+        """A launcher of the step, and a function that waits for its completion."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
-    """What runs a step on arrays; `finish` waits for it, None where it returns when all is done."""
+    """A launch of a step on arrays; `finish` waits for its end, None where `run` does itself."""
 
     run: Callable[..., None]
     finish: Callable[[], None] | None
@@ -91,7 +91,7 @@ def _begun_first(steps: Sequence[S], launches: Sequence[StepLaunch]) -> list[tup
 
 
 def run_all(launches: Sequence[StepLaunch], slots: Sequence[Any]) -> None:
-    """Runs launches on the arrays of all slots, and returns when all results are written.
+    """Runs launches on the arrays of all slots, and waits until all results are written.
 
     Nothing is in flight any more either when one of them raises.
     """

@@ -1,4 +1,4 @@
-"""Which device computes NumPy arrays, and what a caller may write for several."""
+"""The selection of the device for NumPy arrays, and of several devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Devices = str | Sequence[str] | Mapping[str, float]
 
 
 def devices() -> list[str]:
-    """Names of all devices, those that are chosen first at the front.
+    """The names of all devices, in order of preference.
 
     Raises NoDeviceError where there is none; its hint says what to install.
 
@@ -28,7 +28,7 @@ def devices() -> list[str]:
 
 
 class ThreadLimit:
-    """A limit of `threads`, which a `with` statement takes back at its end."""
+    """A limit set by `threads`, undone at the end of a `with` block."""
 
     def __init__(self, most: int, before: int) -> None:
         self.most = most
@@ -45,7 +45,7 @@ class ThreadLimit:
 
 
 def threads(most: int | None) -> ThreadLimit:
-    """Lets kernels on LLVM's device run on so many threads at most, the caller's included.
+    """Limits the threads of kernels on the LLVM device, the caller's included.
 
     It holds for all launches of the process from now on, or until the end of a `with` statement;
     None for all threads that there are. Programs that compute in several processes or threads of
@@ -69,7 +69,7 @@ def threads(most: int | None) -> ThreadLimit:
 
 
 def device(name: str | None = None) -> Target:
-    """The facts about the device that computes NumPy arrays.
+    """The facts about the current device for NumPy arrays.
 
     With a name, chooses the first device whose name contains it, for all calls from now on. The
     environment variable MDTENSOR_DEVICE chooses in the same way before the first call. Raises

@@ -1,4 +1,4 @@
-"""`replacing`: mdtensor's functions in the places of NumPy's or opt_einsum's, for a while."""
+"""`replacing`: mdtensor's functions installed in place of NumPy's or opt_einsum's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SECOND_NAMES = frozenset(c for c in "ilqILQ" if np.dtype(np.dtype(c).name).char
 
 
 def _is_plain(argument: Any) -> bool:
-    """Whether mdtensor reads an argument as NumPy does, and gives results of the same type."""
+    """Whether mdtensor handles an argument as NumPy does, with results of the same type."""
     kind = _type_of(argument)
     if kind is np.ndarray:
         return argument.dtype.char not in _SECOND_NAMES
@@ -53,7 +53,7 @@ def _axes(args: tuple[Any, ...], options: Mapping[str, Any]) -> list[int]:
 
 
 def _are_convolved_by_numpy(*args: Any, **options: Any) -> bool:
-    """Whether both operands have one axis or none: those of more are scipy's for mdtensor."""
+    """Whether both operands are at most 1-D: for others, mdtensor follows scipy."""
     return all(count < 2 for count in _axes(args, options))
 
 
@@ -62,12 +62,12 @@ def _have_one_axis(*args: Any, **options: Any) -> bool:
 
 
 def _are_two(*args: Any, **_: Any) -> bool:
-    """Whether no option of `numpy.linalg` stands among the operands, where it has no place."""
+    """Whether a product of `numpy.linalg` has exactly two positional arguments."""
     return len(args) == 2
 
 
 def _have_elements(*args: Any, **options: Any) -> bool:
-    """Whether no operand is a list without elements, which NumPy gives the other one's type."""
+    """Whether no operand is an empty list: NumPy gives that the other operand's type."""
     several = [*args, *options.values()][:2]
     return all(_type_of(each) not in (list, tuple) or np.size(each) for each in several)
 
@@ -86,7 +86,7 @@ def _is_jaxs(argument: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of mdtensor, and which calls of a library's function it takes.
+    """A function of mdtensor, and a predicate for the calls of a library's function that it takes.
 
     `reads` says which arguments it reads as the library does.
     """
@@ -139,7 +139,7 @@ _Table = tuple[MutableMapping[Any, Any], Mapping[Any, _Function]]
 
 
 def _tables(library: Library) -> list[_Table]:
-    """Where a library keeps its functions."""
+    """The tables that hold a library's functions, with mdtensor's function for each key."""
     if library == "numpy":
         return [(np.__dict__, _NUMPY), (np.linalg.__dict__, _LINALG)]
     dispatch = importlib.import_module("opt_einsum.backends.dispatch")
@@ -154,7 +154,7 @@ def _tables(library: Library) -> list[_Table]:
 
 
 class Replacement:
-    """A function of mdtensor that stands in the place of a library's own.
+    """A function of mdtensor installed in place of a library's own.
 
     It computes with arrays of NumPy and CuPy, numbers and lists, or with those of the library that
     opt_einsum has the function for. All other calls are the library's:
@@ -170,7 +170,7 @@ class Replacement:
         self._places = places
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """What mdtensor computes, or else the library's own function."""
+        """Calls mdtensor's function, or falls back to the library's own."""
         if not self._places.holders:
             return self._own(*args, **options)
         reason = _NOT_TAKEN
@@ -211,7 +211,7 @@ class Replacement:
 
 
 class _Places:
-    """The places of a library's functions, and how many hold mdtensor's there."""
+    """The places of a library's functions, with a count of holders of the replacement."""
 
     def __init__(self, library: Library) -> None:
         self._library: Library = library
@@ -220,7 +220,7 @@ class _Places:
         self.holders = 0
 
     def hold(self) -> None:
-        """Puts mdtensor's functions there, if nobody has yet."""
+        """Installs mdtensor's functions in the library, unless they are installed."""
         with self._lock:
             if not self.holders:
                 self._replaced = [
@@ -233,7 +233,7 @@ class _Places:
             self.holders += 1
 
     def release(self) -> None:
-        """Puts the library's functions back, if nobody else holds mdtensor's there."""
+        """Restores the library's functions, once the last holder has released them."""
         with self._lock:
             self.holders -= 1
             if self.holders:
@@ -248,7 +248,7 @@ _PLACES: Mapping[str, _Places] = {name: _Places(name) for name in get_args(Libra
 
 
 class replacing:  # noqa: N801
-    """Puts mdtensor's functions in the places of a library's, and takes them out again.
+    """Replaces a library's functions by mdtensor's, in a `with` or from `start` to `stop`.
 
     `with replacing("numpy"):` replaces `einsum`, `tensordot`, `dot`, `matmul`, `inner`, `vdot`,
     `outer`, `convolve` and `correlate` in the module `numpy`, and `matmul`, `tensordot` and `outer`
@@ -283,14 +283,14 @@ class replacing:  # noqa: N801
         self._started = False
 
     def start(self) -> Self:
-        """Puts the functions in place, until `stop()`; once started, it changes nothing."""
+        """Installs the functions until `stop()`; no effect if started."""
         if not self._started:
             self._places.hold()
             self._started = True
         return self
 
     def stop(self) -> None:
-        """Ends what `start()` began; changes nothing where that has ended."""
+        """Undoes `start()`; no effect if stopped."""
         if self._started:
             self._started = False
             self._places.release()

@@ -1,4 +1,4 @@
-"""`memory`: what results of calls lie in."""
+"""`memory`: the pool of memory for results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.options import flag
 
 
 def memory(*, free: bool = False, bound: int | str | None = None) -> Memory:
-    """What large results that are NumPy's arrays lie in, and what is pooled for the next ones.
+    """The memory of large results that are NumPy arrays, and the pool that it is recycled in.
 
     Memory of results of 1 MB and more is recycled once no array reads it. `free` gives all that is
     pooled back to the system. `bound`, such as "2GB", is the most that may be pooled from now on; 0

@@ -1,4 +1,4 @@
-"""Collections of arrays among the arguments of a call, and the modules that make such calls."""
+"""Array collections among a call's arguments, and the modules that handle such calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _type_of: Any = type
 
 
 def collection_of(argument: Any, depth: int = 2) -> str | None:
-    """The module for calls on an argument that is a collection of arrays, or holds one.
+    """The module that handles calls on an array collection, or on a list that holds one.
 
     Those are arrays of xarray, Dask and JAX, which are not imported for that, and sharded arrays.
     """
@@ -32,6 +32,6 @@ def collection_of(argument: Any, depth: int = 2) -> str | None:
 
 
 def collection_among(arguments: Sequence[Any], depth: int = 2) -> str | None:
-    """The module for calls on arguments: xarray's, whose arrays hold others', or the first."""
+    """The module that handles a call's arguments: xarray's if any, else the first one's."""
     found = [module for each in arguments if (module := collection_of(each, depth))]
     return _OF_XARRAY if _OF_XARRAY in found else next(iter(found), None)

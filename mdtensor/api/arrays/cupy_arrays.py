@@ -1,4 +1,4 @@
-"""CuPy's arrays: their class, and what calls ask of the library, once a call had some."""
+"""CuPy arrays: their class, and the library, registered by the first call that has one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IN_C_ORDER = "_c_contiguous"
 
 
 class CupyLibrary:
-    """What calls ask of CuPy."""
+    """The functions of CuPy that calls use."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
@@ -32,19 +32,19 @@ class CupyLibrary:
         self.order_of = operator.attrgetter(_IN_C_ORDER if is_kept else "strides")
 
     def device_at(self, address: int) -> int:
-        """The number of the CUDA device that has this memory."""
+        """The number of the CUDA device that owns an address."""
         return self._cupy.cuda.runtime.pointerGetAttributes(address).device
 
     def current_stream(self) -> int:
-        """CUDA's handle of the current stream."""
+        """The CUDA handle of the current stream."""
         return self._cupy.cuda.get_current_stream().ptr
 
     def on_stream(self, stream: int) -> Any:
-        """A context whose calls are on a stream of CUDA's handle."""
+        """A context that makes the stream of a CUDA handle current."""
         return stream_at(self._cupy, stream)
 
     def allocating(self, allocate: Callable[[int], tuple[int, object]]) -> Any:
-        """A context whose memory is what a function of bytes gives: an address and its owner."""
+        """A context in which CuPy allocates by a function: bytes to an address and its owner."""
         cuda = self._cupy.cuda
 
         def memory(nbytes: int) -> Any:
@@ -62,7 +62,7 @@ class CupyLibrary:
         dtype: np.dtype,
         device: int,
     ) -> Array:
-        """An array in memory that it does not own, with strides in elements."""
+        """A non-owning array at an address, with strides in elements."""
         cuda = self._cupy.cuda
         reach = sum(stride * (n - 1) for n, stride in zip(shape, strides, strict=True))
         memory = cuda.UnownedMemory(place, (reach + 1) * dtype.itemsize, None, device)
@@ -76,18 +76,18 @@ _library: CupyLibrary | None = None
 
 
 def knows(cupy: Any) -> None:
-    """Enables call caches for CuPy's arrays; keys then end with the current device."""
+    """Registers CuPy and so enables its call caches: keys then end with the current device."""
     global array_class, _library
     if _library is None:
         _library, array_class = CupyLibrary(cupy), cupy.ndarray
 
 
 def library() -> CupyLibrary:
-    """CuPy, of which a call had an array."""
+    """The CuPy library; at least one call has had a CuPy array."""
     assert _library is not None, "no call had an array of CuPy's"
     return _library
 
 
 def current_device() -> int:
-    """The number of the current CUDA device; 0 where no call had arrays of CuPy's."""
+    """The number of the current CUDA device; 0 before any call had CuPy arrays."""
     return 0 if _library is None else _library.current_device()

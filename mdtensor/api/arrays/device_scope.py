@@ -1,4 +1,4 @@
-"""Where calls compute: on the CUDA device that their arrays lie on, whichever is the current one.
+"""Device scopes: each call runs on the CUDA device that holds its arrays, current or not.
 
 Kernels, results and streams are those of the current device; so a call on arrays of another one
 makes that the current device until it returns.
@@ -24,7 +24,7 @@ _ON_HOST = frozenset((np.ndarray, str, int, float, bool, type(None)))
 
 
 class at:  # noqa: N801
-    """Makes a CUDA device this thread's current one for a while; None changes nothing."""
+    """Makes a CUDA device current in this thread for a `with` block; None changes nothing."""
 
     __slots__ = "_before", "_device"
 
@@ -45,7 +45,7 @@ class at:  # noqa: N801
 
 
 def device_of(array: Any) -> int | None:
-    """The number of the CUDA device that holds an array; None for all else, as for NumPy's."""
+    """The number of the CUDA device that holds an array; None for host arrays and other objects."""
     if type(array) is np.ndarray or type(array) is str or not is_on_gpu(array):
         return None
     if cupy_arrays.array_class is None:
@@ -74,7 +74,7 @@ def device_of_call(args: Collection[object], options: Mapping[str, object]) -> i
 def _places(
     args: Iterable[object], options: Mapping[str, object]
 ) -> Generator[tuple[str, Any, int]]:
-    """Name, array and device of every array on a GPU."""
+    """The name, array and device number of every GPU array."""
     number = 0
     for argument in args:
         for array in _parts(argument):
@@ -92,7 +92,7 @@ def _parts(argument: Any) -> Sequence[Any]:
 
 
 def _on_several(found: Sequence[tuple[str, Any, int]]) -> DeviceError:
-    """The error for arrays of several devices; most of them tell where the others should be."""
+    """The error for arrays on several devices; its hint moves one to the device of the majority."""
     devices = [device for _, _, device in found]
     most = max(devices, key=devices.count)
     wrong = next(name for name, _, device in found if device != most)
@@ -112,19 +112,19 @@ def _shape(array: Any) -> str:
 
 
 def elsewhere(args: Collection[object], options: Mapping[str, object]) -> int | None:
-    """The device of a call's arrays where it is not the current one; DeviceError as above."""
+    """The device of a call's arrays if not the current one; DeviceError for several devices."""
     device = device_of_call(args, options)
     return None if device is None or device == cupy_arrays.current_device() else device
 
 
 def called_there(function: Callable[..., R], args: Sequence[Any], options: Mapping[str, Any]) -> R:
-    """Calls a function on the device of its arrays."""
+    """Calls a function with the device of its arrays made current."""
     with at(elsewhere(args, options)):
         return function(*args, **options)
 
 
 def where_arrays_lie(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that is called on the device of its arrays."""
+    """Decorates a function to run on the device of its arrays."""
 
     @functools.wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
@@ -134,7 +134,7 @@ def where_arrays_lie(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def launched_at(device: int, launch: Launch) -> Launch:
-    """A launch on arrays of a device that is not the current one."""
+    """Wrap a launch so that it runs with another device made current."""
 
     def launched(*arrays: Any) -> Any:
         before = cupy_arrays.current_device()

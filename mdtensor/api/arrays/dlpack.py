@@ -1,4 +1,4 @@
-"""Tensors of other libraries in a GPU's memory, which CuPy's arrays can share."""
+"""GPU tensors of other libraries, imported into CuPy without a copy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cupy_for(array: object) -> Any:
 
 
 def shared(name: str, tensor: Any, cupy: Any) -> Array:
-    """CuPy's array in the memory of a tensor on a GPU, ordered behind what fills it.
+    """A CuPy array over a GPU tensor's memory, ordered after the work that fills it.
 
     Raises DTypeError where the tensor cannot be shared, as one that wants a gradient.
     """
@@ -55,7 +55,7 @@ def shared(name: str, tensor: Any, cupy: Any) -> Array:
 
 
 def not_taken(name: str, given: object, xp: Any, error: Exception) -> DTypeError:
-    """The error for what NumPy or CuPy refused, in their words."""
+    """The error for an argument that NumPy or CuPy rejected, with their message."""
     return DTypeError(
         f"{name} is a {type(given).__name__} that {xp.__name__} does not take: {error}",
         hint=f"convert it to an array of {xp.__name__} first",

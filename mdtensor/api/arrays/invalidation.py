@@ -1,4 +1,4 @@
-"""Invalidation of call caches: which ones there are, and when they are dropped.
+"""Invalidation of call caches: their registry, and the generations of kernels.
 
 Front ends keep launches in tables, plans keep their own. All are dropped when better kernels may
 exist.
@@ -15,7 +15,7 @@ has_tensors = False
 
 
 class ContextWatch:
-    """What has all calls ask what is meant for their context, for as long as it is there.
+    """A flag that, while alive, sends all calls through the checks of their context.
 
     No interrupt can come between its end and that of its element of `watchers`.
     """
@@ -24,7 +24,7 @@ class ContextWatch:
 
 
 def watch() -> ContextWatch:
-    """A new watch, for a context to hold."""
+    """A new flag; it lives as long as the context holds it."""
     made = ContextWatch()
     try:
         watchers.append(weakref.ref(made, watchers.remove))
@@ -39,7 +39,7 @@ watchers: list[weakref.ref[ContextWatch]] = []
 
 
 class Clearable(Protocol):
-    """A table of launches."""
+    """A table of launches that `clear` empties."""
 
     def clear(self) -> None:
         """Drops all entries."""
@@ -53,7 +53,7 @@ _generation = next(_generations)
 
 
 class Forgetful(Protocol):
-    """An object that keeps launches of its own."""
+    """An object with cached launches of its own."""
 
     def forget(self) -> None:
         """Drops the launches; better ones may exist."""
@@ -65,13 +65,13 @@ _listeners: dict[int, weakref.ref[Forgetful]] = {}
 
 
 def when_cleared(keeper: Forgetful) -> None:
-    """Registers an object, weakly, to forget its launches when the tables are cleared."""
+    """Registers an object, by a weak reference, to drop its launches when caches are cleared."""
     number = id(keeper)
     _listeners[number] = weakref.ref(keeper, lambda _: _listeners.pop(number, None))
 
 
 def clear() -> None:
-    """Empties the call caches, and lets plans and engines forget what was chosen.
+    """Clears all call caches, and the choices of plans and engines.
 
     They do so twice: whoever sees the new generation finds nothing of the old one, and what was
     kept until then goes, too.
@@ -92,5 +92,5 @@ def _forget() -> None:
 
 
 def generation() -> int:
-    """The number of the current generation; launches chosen in an older one are not kept."""
+    """The current generation of kernels; launches of an older one are not cached."""
     return _generation

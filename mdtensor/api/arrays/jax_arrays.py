@@ -1,4 +1,4 @@
-"""Arrays of JAX, concrete ones and those that are traced; JAX is never imported."""
+"""JAX arrays, concrete or traced; JAX is never imported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.specs import TensorSpec
 
 
 def is_jax_array(given: object) -> bool:
-    """Whether something is an array of JAX, or stands for one in a program that is traced."""
+    """Whether an object is a JAX array or tracer."""
     jax = sys.modules.get("jax")
     kind = getattr(jax, "Array", None)
     return kind is not None and isinstance(given, kind)

@@ -1,4 +1,4 @@
-"""Whether arrays share memory with others, or elements of one array with each other."""
+"""Tests for memory shared between arrays, or between elements of one array."""
 
 from __future__ import annotations
 

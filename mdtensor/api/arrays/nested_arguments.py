@@ -1,4 +1,4 @@
-"""Arguments of calls, and what lies in tuples and lists among them."""
+"""Arguments of calls, with the items of nested tuples and lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DEEPEST = 2  # levels of tuples and lists that are looked into; they may hold t
 
 
 def mapped(function: Callable[[Any], Any], argument: Any, depth: int = _DEEPEST) -> Any:
-    """What a function makes of an argument, also of those in tuples and lists.
+    """Map a function over an argument, and over the items of tuples and lists.
 
     >>> mapped(abs, (-1, [-2, 3]))
     (1, [2, 3])
@@ -23,6 +23,6 @@ def mapped(function: Callable[[Any], Any], argument: Any, depth: int = _DEEPEST)
 def mapped_call(
     function: Callable[[Any], Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """What `mapped` makes of all arguments of a call, by position and by name."""
+    """Map a function over all arguments of a call, positional and named, as `mapped` does."""
     named = {name: mapped(function, option) for name, option in options.items()}
     return [mapped(function, argument) for argument in args], named

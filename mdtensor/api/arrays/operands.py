@@ -89,7 +89,7 @@ def _letter(index: Any) -> str:
 
 
 def array_module(arrays: Iterable[object]) -> Any:
-    """CuPy where any array is CuPy's or in a GPU's memory, otherwise NumPy."""
+    """CuPy if any array is CuPy's or on a GPU, else NumPy."""
     for array in arrays:
         if type(array) is not np.ndarray and is_on_gpu(array):
             return cupy_for(array)
@@ -145,7 +145,7 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
 
 
 def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
-    """The operands as kernels read them: copies where elements lie or are written otherwise.
+    """The operands as kernels read them: misaligned or byte-swapped arrays are copied.
 
     Raises DTypeError for types without kernels, and for masks, which no kernel sees.
     """
@@ -167,14 +167,14 @@ def _has_objects(array: Array) -> bool:
 
 
 def has_layout(operand: Any) -> bool:
-    """Whether an operand tells shape, strides and type as arrays of NumPy and CuPy do."""
+    """Whether an operand has shape, strides and a NumPy dtype, as NumPy's and CuPy's arrays do."""
     if isinstance(operand, TensorSpec) or not hasattr(operand, "strides"):
         return False
     return isinstance(getattr(operand, "dtype", None), np.dtype)
 
 
 def no_kernels(reason: str, more: str = "") -> DTypeError:
-    """The error for a reason that `reason_of_types` gave."""
+    """The error for a reason of `reason_of_types`."""
     hint = "convert the arrays to bool, integers, float16 to float64 or complex numbers"
     if reason == BYTE_ORDER:
         reason = "a foreign byte order"
@@ -193,7 +193,7 @@ _NUMPYS = (
 def computed_by_numpy(
     compute: Callable[[], Any], reason: str, operands: Sequence[object], whose: str = "NumPy"
 ) -> Any:
-    """What NumPy or scipy computes of operands that have no kernels for a reason.
+    """Fall back to NumPy or scipy for operands that have no kernels, with a reason.
 
     Raises DTypeError with their words. What elements that are objects raise is their own, and so is
     what arrays raise that answer NumPy's functions themselves.
@@ -230,7 +230,7 @@ def check_native(types: Iterable[np.dtype]) -> None:
 
 
 def no_array(name: str, given: object) -> DTypeError:
-    """The error for what is written, but is no array of NumPy or CuPy."""
+    """The error for an output that is no array of NumPy or CuPy."""
     check_dense(name, given)
     return DTypeError(
         f"{name} is {type(given).__name__}, not an array",
@@ -239,7 +239,7 @@ def no_array(name: str, given: object) -> DTypeError:
 
 
 def as_output(name: str, given: object, xp: Any) -> Array:
-    """The array that a result is written to, which may share a tensor's memory on a GPU.
+    """The output array of a call, which may be over the memory of a torch tensor or a GPU tensor.
 
     Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one, and
     ShapeError where elements share memory with each other.
@@ -262,7 +262,7 @@ def read_only(name: str, text: str | None = None) -> ShapeError:
 
 
 def check_mask(name: str, operand: object) -> None:
-    """Raises DTypeError for a masked array: a kernel would read what lies under the mask."""
+    """Raises DTypeError for a masked array, since kernels would read the masked elements."""
     if type(operand) is not np.ndarray and isinstance(operand, np.ma.MaskedArray):
         raise DTypeError(
             f"{name} is a masked array, and kernels see no masks",
@@ -271,7 +271,7 @@ def check_mask(name: str, operand: object) -> None:
 
 
 def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
-    """Why the classes of operands leave a call to NumPy, or an empty string."""
+    """The reason that operand classes need NumPy's own function, or an empty string."""
     for operand in operands:
         if type(operand) is np.ndarray:
             continue
@@ -284,7 +284,7 @@ def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
 
 
 def answers_itself(operand: object) -> bool:
-    """Whether a class overrides NumPy's functions; CuPy's arrays have kernels."""
+    """Whether an operand's class overrides `__array_function__`; CuPy's does not count."""
     if type(operand).__module__.partition(".")[0] == "cupy":
         return False
     override = getattr(type(operand), "__array_function__", None)
@@ -292,7 +292,7 @@ def answers_itself(operand: object) -> bool:
 
 
 def reason_of_types(types: Iterable[np.dtype]) -> str:
-    """Why element types leave a call to NumPy, or an empty string."""
+    """The reason that element types need NumPy's own function, or an empty string."""
     for given in types:
         if not is_computed(given):
             return f"dtype {given.name}"
@@ -302,7 +302,7 @@ def reason_of_types(types: Iterable[np.dtype]) -> str:
 
 
 def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
-    """Whether a kernel can write a result directly to an array while it reads others."""
+    """Whether a kernel can write a result straight to an array: same spec, apart from `others`."""
     return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
 
 
@@ -313,7 +313,7 @@ def spec_of(array: Array) -> TensorSpec:
 
 
 def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
-    """A function that makes arrays with the shape and the order of axes of a spec, without gaps.
+    """A factory of arrays with the shape and axis order of a spec, without gaps.
 
     Large NumPy arrays begin on a 64-byte boundary: on others every store of a whole vector
     touches two cache lines, which halved the speed of some kernels.
@@ -329,7 +329,7 @@ def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
 
 
 def _cupy_allocator(shape: tuple[int, ...], dtype: np.dtype, array_of: Any) -> Callable[[], Array]:
-    """A function that makes CuPy's arrays in C order.
+    """A factory of CuPy arrays in C order.
 
     It does what CuPy's class does, without the Python in that: a third of the time. CuPy knows its
     own types soonest by their letters.

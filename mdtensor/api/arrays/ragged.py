@@ -1,4 +1,4 @@
-"""Ragged batches: arrays that differ in length along one axis, one behind the other."""
+"""Ragged batches: arrays of different lengths along one axis, stored back to back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITHIN = np.iinfo(np.int32).max  # numbers of sequences are stored in int32 up 
 
 
 class Offsets:
-    """Where the sequences of a batch begin and end among its values, and what follows from that.
+    """The offsets of a batch's sequences among its values, and their lengths and rows, cached.
 
     Batches that share one such object need not be compared.
     """
@@ -29,7 +29,7 @@ class Offsets:
         return len(self.array) - 1
 
     def equals(self, other: Offsets) -> bool:
-        """Whether these are the same offsets."""
+        """Whether two objects hold the same offsets."""
         return self is other or np.array_equal(self.array, other.array)
 
     @cached_property
@@ -46,13 +46,13 @@ class Offsets:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """For each value the number of its sequence."""
+        """The sequence number of each value."""
         numbers = np.arange(len(self), dtype=np.int32 if len(self) <= _WITHIN else np.int64)
         return np.repeat(numbers, self.lengths)
 
 
 class Ragged:
-    """A ragged batch: values of all sequences one behind the other, and where each begins.
+    """A ragged batch: the values of all sequences back to back, with each sequence's offset.
 
     Sequence n is `values[offsets[n] : offsets[n + 1]]`. Its axes are the batch, the axis along
     which sequences differ, and the further axes of the values. `ragged` makes such batches.
@@ -67,12 +67,12 @@ class Ragged:
 
     @property
     def values(self) -> np.ndarray:
-        """The values of all sequences, one behind the other."""
+        """The values of all sequences, back to back."""
         return self._values
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each sequence begins, and the end of the last one: int64, read-only."""
+        """The offset of each sequence, and the end of the last one: int64, read-only."""
         return self.shared_offsets.array
 
     @property
@@ -104,7 +104,7 @@ class Ragged:
         return Ragged(given, self.shared_offsets)
 
     def padded(self, fill: Any = 0) -> np.ndarray:
-        """A dense array of all sequences, with `fill` behind the end of the shorter ones.
+        """A dense array of all sequences, the shorter ones padded with `fill`.
 
         Its shape is (sequences, longest length, further axes).
         """
@@ -231,7 +231,7 @@ def _as_values(given: Any, name: str = "values") -> np.ndarray:
 
 
 def _as_offsets(given: Any, count: int) -> np.ndarray:
-    """A copy of offsets of so many values, as int64."""
+    """A copy of offsets as int64, checked against the number of values."""
     array = _as_values(given, "offsets")
     if array.dtype.kind not in "iu" and array.size:
         raise DTypeError(f"offsets are {array.dtype.name}, not integers", hint=_HOW)

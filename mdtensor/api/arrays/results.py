@@ -1,4 +1,4 @@
-"""Results of calls: the caller's arrays for them, values to begin with, what is returned."""
+"""Results of calls: output arrays, initial values, return values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.specs import TensorSpec
 def check_out(
     targets: Sequence[Any], due: Sequence[TensorSpec], casting: Any = "same_kind"
 ) -> None:
-    """Raises ShapeError or DTypeError where arrays do not take the results that are due.
+    """Raises ShapeError or DTypeError where output arrays do not fit the results' specs.
 
     `casting` says which types take which, as NumPy's words do.
     """
@@ -32,13 +32,13 @@ def check_out(
 
 
 def begin_with(fills: Sequence[float | None], results: Sequence[Any]) -> None:
-    """Fills results with the values that they have before the first step, where there are any."""
+    """Fills results with their initial values, before the first step, where there are any."""
     for fill, result in zip(fills, results, strict=False):
         if fill is not None:
             result[...] = fill
 
 
 def as_returned(results: Sequence[Any]) -> Any:
-    """What a call returns: one result, or a tuple; NumPy's scalars for those without axes."""
+    """A call's return value: one result, or a tuple; NumPy scalars for results without axes."""
     several = tuple([r[()] if type(r) is np.ndarray and not r.ndim else r for r in results])
     return several[0] if len(several) == 1 else several

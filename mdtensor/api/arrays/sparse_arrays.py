@@ -36,14 +36,14 @@ def check_dense(name: str, operand: object) -> None:
 
 
 def listed_or_compressed(sparse: Any) -> Any:
-    """A sparse array that is compressed along an axis, or of coordinates; others by rows."""
+    """A sparse array in COO, CSR or CSC format; other formats are converted, matrices to CSR."""
     if sparse.format in ("coo", *_COMPRESSED):
         return sparse
     return sparse.tocsr() if len(sparse.shape) == 2 else sparse.tocoo()
 
 
 def arrays_of_sparse(sparse: Any) -> tuple[Any, ...]:
-    """The arrays that a compressed array, or one of coordinates, consists of; () for others."""
+    """The component arrays of a compressed or coordinate array; () for others."""
     if sparse.format in _COMPRESSED:
         return sparse.data, sparse.indices, sparse.indptr
     return (sparse.data, *_coordinates(sparse)) if sparse.format == "coo" else ()
@@ -63,7 +63,7 @@ def compressed_axis(sparse: Any) -> int | None:
 
 
 def ranges_of_stored(sparse: Any, axis: int, *, distinct: bool) -> tuple[Any, Any, Any]:
-    """The values of a sparse array, compressed along an axis: values, indices, pointers.
+    """A compressed array's values, indices and pointers.
 
     Elements that are stored twice are added up where they must be `distinct`.
     """
@@ -75,7 +75,7 @@ def ranges_of_stored(sparse: Any, axis: int, *, distinct: bool) -> tuple[Any, An
 
 
 def coordinates_of_stored(sparse: Any, *, distinct: bool) -> tuple[Any, ...]:
-    """The values of a sparse array, then for each axis the indices of these.
+    """A sparse array's values, then their indices along each axis.
 
     Elements that are stored twice are added up where they must be `distinct`.
     """

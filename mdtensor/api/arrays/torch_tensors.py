@@ -1,4 +1,4 @@
-"""Tensors of torch as arrays in the same memory, with as little as possible around that.
+"""Torch tensors as arrays over the same memory, at minimal overhead.
 
 torch is never imported: what is asked of a tensor are its own methods. What is not as plain as most
 tensors are takes the way of any other library's (see `dlpack`).
@@ -40,7 +40,7 @@ _MOST_TAKEN = 64  # elements of tuples and lists that are looked through
 
 
 def is_tensor(given: object) -> bool:
-    """Whether something is a tensor of torch, or of a class made of that."""
+    """Whether an object is a torch tensor, or an instance of a subclass."""
     kind = _type_of(given)
     found = _classes.get(kind)
     if found is None:
@@ -54,7 +54,7 @@ def is_tensor(given: object) -> bool:
 
 @dataclass(slots=True)
 class Taken:
-    """Arguments with arrays in the place of tensors, which are found again by their arrays.
+    """Arguments with arrays in place of tensors, and a table from each array back to its tensor.
 
     `on_cuda` tells of arrays of CuPy among them.
     """
@@ -65,7 +65,7 @@ class Taken:
     tensors: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def returned(self, result: Any) -> Any:
-        """A result as a tensor: the one that was given, or a new one in the array's memory."""
+        """A result as a tensor: the caller's, or a new one over the array's memory."""
         if _type_of(result) is tuple:
             return tuple([self.returned(each) for each in result])
         given = self.tensors.get(id(result))
@@ -73,7 +73,7 @@ class Taken:
 
 
 def as_given(result: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """A result as the tensor `out` of a call, or as a new one, if there are tensors in the call."""
+    """A result as the tensor `out` of a call, or as a new tensor, if the call has tensors."""
     if not tensors_in((*args, *options.values())):
         return result
     if (out := options.get("out")) is not None:
@@ -83,7 +83,7 @@ def as_given(result: Any, args: Sequence[Any], options: Mapping[str, Any]) -> An
 
 
 def as_tensor(result: Any) -> Any:
-    """A tensor in the memory of an array of NumPy or CuPy, or of a number of NumPy's.
+    """A tensor over the memory of a NumPy or CuPy array, or from a NumPy scalar.
 
     What is neither, and what is of a type that torch lacks, such as records, stays what it is.
     """
@@ -108,7 +108,7 @@ def as_tensor(result: Any) -> Any:
 
 
 def maker_of(specs: Sequence[TensorSpec], like: Any) -> Callable[[], Any]:
-    """What makes a tensor with the shape and the type of a spec, in C order, where one lies.
+    """A factory of tensors with the shape and type of a spec, in C order, on the device of `like`.
 
     For several specs it makes a tuple of tensors.
     """
@@ -128,7 +128,7 @@ def maker_of(specs: Sequence[TensorSpec], like: Any) -> Callable[[], Any]:
 
 
 def exchange_of(tensor: Any, on_cuda: bool) -> ArrayExchange | None:
-    """What describes tensors like one where it lies; None where that is not all there is to them.
+    """The fast conversion of tensors like one; None where they are more than strided memory.
 
     Nor where it is not on the current CUDA device as is asked for, or on the processor.
     """
@@ -140,7 +140,7 @@ def exchange_of(tensor: Any, on_cuda: bool) -> ArrayExchange | None:
 
 @functools.lru_cache(256)
 def _exchange_of(kind: type) -> ArrayExchange | None:
-    """What describes tensors of a class; None for classes that others made of torch's."""
+    """The fast conversion of tensors of a class; None for subclasses of torch's."""
     torch = sys.modules["torch"]
     forward = getattr(torch.autograd, "forward_ad", None)
     if kind not in (torch.Tensor, torch.nn.Parameter) or not hasattr(forward, "_current_level"):
@@ -151,17 +151,17 @@ def _exchange_of(kind: type) -> ArrayExchange | None:
 
 
 class FollowedError(Exception):
-    """Among the arguments of a call are tensors that torch follows: `is_followed`."""
+    """A call has tensors that torch tracks, see `is_followed`."""
 
 
 def is_followed(tensor: Any) -> bool:
-    """Whether torch is to know of what is computed: for a gradient, a batch, or a graph."""
+    """Whether torch tracks the result: for a gradient, in a vmap batch, or into a traced graph."""
     wants = tensor.requires_grad and sys.modules["torch"].is_grad_enabled()
     return wants or is_wrapped(tensor) or has_tangent(tensor)
 
 
 def has_tangent(tensor: Any) -> bool:
-    """Whether a tensor brings its derivative along, in torch's forward mode."""
+    """Whether a tensor carries a tangent of torch's forward-mode differentiation."""
     forward: Any = getattr(sys.modules["torch"].autograd, "forward_ad", None)
     return (
         getattr(forward, "_current_level", -1) >= 0
@@ -170,7 +170,7 @@ def has_tangent(tensor: Any) -> bool:
 
 
 def is_wrapped(tensor: Any) -> bool:
-    """Whether elements of a tensor are elsewhere: in those of a batch, or nowhere in a graph."""
+    """Whether a tensor wraps others or none: a vmap batch, a functorch tensor, or a traced one."""
     if in_graph(tensor):
         return True
     legacy, wrapped = _functorch(sys.modules["torch"])
@@ -178,13 +178,13 @@ def is_wrapped(tensor: Any) -> bool:
 
 
 def is_legacy_batched(tensor: Any) -> bool:
-    """Whether a tensor is a batch of torch's first vmap, by which some of its gradients go."""
+    """Whether a tensor is a batch of torch's legacy vmap, which some of its gradients use."""
     return _functorch(sys.modules["torch"])[0](tensor)
 
 
 @functools.lru_cache(1)
 def _functorch(torch: Any) -> tuple[Callable[[Any], bool], Callable[[Any], bool]]:
-    """What asks torch whether a tensor is a batch of its first vmap, and one of `torch.func`."""
+    """Torch's predicates for a batch of its legacy vmap, and for a tensor of `torch.func`."""
     functorch = getattr(torch._C, "_functorch", None)
     if functorch is None:
         return (lambda _: False), (lambda _: False)
@@ -192,7 +192,7 @@ def _functorch(torch: Any) -> tuple[Callable[[Any], bool], Callable[[Any], bool]
 
 
 def in_graph(tensor: Any) -> bool:
-    """Whether a tensor has a class that sees what is done to it, as those do that are traced."""
+    """Whether the class of a tensor intercepts operators, as those of traced tensors do."""
     return _sees_operators(_type_of(tensor))
 
 
@@ -204,7 +204,7 @@ def _sees_operators(kind: type) -> bool:
 
 
 def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = False) -> Taken | None:
-    """The arguments of a call with tensors; None where none is, or one takes a closer look.
+    """Arguments with tensors replaced by arrays; None without tensors, or where one is not plain.
 
     Arrays of CuPy own the memory only if they are to be `owned`: others may be launched on, and
     must not be kept. Raises FollowedError for tensors that torch follows.
@@ -232,7 +232,7 @@ def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = Fals
 
 
 class _NotPlainError(Exception):
-    """A tensor that is more than memory with a shape, strides and a type."""
+    """A tensor that is more than strided memory of a type."""
 
 
 def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
@@ -258,7 +258,7 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
 
 
 def tensors_in(values: Sequence[Any], depth: int = 2) -> list[Any]:
-    """The tensors among values, and in tuples and lists of a few."""
+    """The tensors among values, and in short tuples and lists."""
     found: list[Any] = []
     for value in values if len(values) <= _MOST_TAKEN else ():
         kind = _type_of(value)
@@ -270,7 +270,7 @@ def tensors_in(values: Sequence[Any], depth: int = 2) -> list[Any]:
 
 
 def _is_numpys(dtype: Any) -> bool:
-    """Whether NumPy itself has a type of torch's; bfloat16 is one of ml_dtypes."""
+    """Whether NumPy itself has a torch type; bfloat16 is of ml_dtypes."""
     found = _numpys.get(dtype)
     if found is None:
         found = _numpys[dtype] = str(dtype) != _BFLOAT16
@@ -278,7 +278,7 @@ def _is_numpys(dtype: Any) -> bool:
 
 
 def memory_of(tensor: Any) -> Array:
-    """NumPy's array in the memory of a tensor of the processor.
+    """A NumPy array over the memory of a CPU tensor.
 
     Raises RuntimeError or TypeError where that is not all there is to the tensor.
     """
@@ -290,14 +290,14 @@ def memory_of(tensor: Any) -> Array:
 
 
 def _owned_array(tensor: Any) -> Array:
-    """CuPy's array in a tensor's memory, ordered behind what fills it."""
+    """A CuPy array over a tensor's memory that owns it, ordered after the work that fills it."""
     if not tensor.is_cuda:
         raise _NotPlainError
     return shared("a tensor", tensor, cupy_for(tensor))
 
 
 def _cuda_array(tensor: Any) -> Array:
-    """CuPy's array where a tensor lies on the current device, filled by the current stream."""
+    """CuPy's array over a tensor on the current device and stream; _NotPlainError for others."""
     if cupy_arrays.array_class is None or not tensor.is_cuda:
         raise _NotPlainError
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
@@ -314,18 +314,18 @@ def _cuda_array(tensor: Any) -> Array:
 
 
 def _is_on_stream(device: int) -> bool:
-    """Whether torch's current stream of a device is CuPy's, so that nobody waits for another."""
+    """Whether torch's current stream of a device is CuPy's, so that neither must wait."""
     return _stream_of(device) == cupy_arrays.library().current_stream()
 
 
 def _stream_of(device: int) -> int | None:
-    """CUDA's handle of torch's current stream of a device."""
+    """The CUDA handle of torch's current stream of a device."""
     raw: Any = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
     return None if raw is None else raw(device)
 
 
 def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | None:
-    """Torch's stream of a call on CUDA tensors; None for others, and where `in_torch` runs it."""
+    """Torch's stream for a call on CUDA tensors; None for others, and inside `in_torch`."""
     if cupy_arrays.array_class is None or _within.get():
         return None
     device = cupy_arrays.current_device()
@@ -336,7 +336,7 @@ def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | Non
 
 
 def in_torch(stream: int, function: Callable[..., Any], *given: Any) -> Any:
-    """Calls a function whose kernels are on a stream of torch's, in memory of torch's.
+    """Calls a function on a stream of torch's, with CuPy allocating from torch's allocator.
 
     Graphs of torch's keep what is taken there.
     """
@@ -349,14 +349,14 @@ def in_torch(stream: int, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def _allocated(nbytes: int) -> tuple[int, object]:
-    """An address in memory of torch's on the current device, and the tensor that has it."""
+    """The address of new memory from torch's allocator, and the tensor that owns it."""
     torch = sys.modules["torch"]
     owner = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
     return owner.data_ptr(), owner
 
 
 def dtype_of(dtype: object) -> np.dtype:
-    """NumPy's type of torch's; TypeError where there is none."""
+    """The NumPy type of a torch type; TypeError where there is none."""
     found = _dtypes.get(dtype)
     if found is None:
         name = str(dtype).removeprefix("torch.")
@@ -373,7 +373,7 @@ def _bfloat16() -> np.dtype:
 
 
 def spec_of_tensor(name: str, tensor: Any) -> TensorSpec:
-    """The shape, strides and type of a tensor, as NumPy says them.
+    """The spec of a tensor: its shape, strides and type.
 
     Raises DTypeError where it is sparse, or of a type that NumPy lacks.
     """
@@ -393,9 +393,9 @@ def _is_sparse(name: str, tensor: Any) -> DTypeError:
 
 
 def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
-    """NumPy's array in the memory of a tensor, or with its values where that holds others.
+    """A NumPy array over a tensor's memory, or of its values if they are stored differently.
 
-    These are what is conjugated or negated when it is read; where a tensor is `written`, none.
+    That is so for conjugated and negated tensors, which may not be `written`.
 
     Raises DTypeError for a tensor that wants a gradient, is sparse, has no elements in memory, or
     is of a type that NumPy lacks.

@@ -1,4 +1,4 @@
-"""Misaligned arrays, whose strides are no multiples of an element's size, and their copies.
+"""Misaligned arrays, whose strides are no multiples of the element size, and copies of them.
 
 No kernel reads or writes them. NumPy copies them as any others. CuPy's own kernels end at a
 misaligned address, which no later call of the process survives, so on a GPU they are copied byte by
@@ -17,14 +17,14 @@ Array = Any
 
 
 def addressable(array: Array) -> bool:
-    """Whether every element lies at a whole number of elements from the first."""
+    """Whether every element is at a whole number of elements from the first."""
     size = array.dtype.itemsize
     aligned = not isinstance(array, np.ndarray) or array.flags.aligned
     return aligned and all(stride % size == 0 for stride in array.strides)
 
 
 def native_copy(array: Array, xp: Any) -> Array:
-    """A copy that is addressable, in the machine's byte order and the array's order of axes."""
+    """An addressable copy in native byte order that keeps the order of axes."""
     if xp is np or addressable(array):
         return array.astype(array.dtype.newbyteorder("="))
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
@@ -33,7 +33,7 @@ def native_copy(array: Array, xp: Any) -> Array:
 
 
 def addressable_copy(array: Array, xp: Any) -> Array:
-    """A copy that is addressable, whose axes lie in memory in the order of the array's.
+    """An addressable copy that keeps the order of axes.
 
     As in the array, all indices of an axis with stride 0 are one element.
     """
@@ -53,6 +53,6 @@ def copy_into(target: Array, values: Array, xp: Any, casting: Any = "same_kind")
 
 
 def _bytes_of(array: Array, xp: Any) -> Array:
-    """The bytes of CuPy's elements, along one more axis."""
+    """A CuPy array's bytes, along an additional axis."""
     size = array.dtype.itemsize
     return xp.ndarray((*array.shape, size), np.uint8, array.data, (*array.strides, 1))

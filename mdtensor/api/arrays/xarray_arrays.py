@@ -1,4 +1,4 @@
-"""Arrays of xarray, whose axes have names; xarray is never imported."""
+"""xarray objects, whose axes have names; xarray is never imported here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLASSES = ("DataArray", "Dataset", "DataTree", "Variable")
 
 
 def is_of_xarray(given: object) -> bool:
-    """Whether something is an object of xarray's that holds arrays."""
+    """Whether an object is an xarray object that holds arrays."""
     xarray = sys.modules.get("xarray")
     if xarray is None:
         return False

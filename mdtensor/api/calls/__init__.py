@@ -1,1 +1,1 @@
-"""The way of every call: the call cache, the computation behind it, and shape families."""
+"""The path of every call: the call cache, the computation behind it, and shape families."""

@@ -1,4 +1,4 @@
-"""The call cache: a repeated call goes from its arguments straight to its kernels.
+"""The call cache: a repeated call goes from its arguments directly to its kernels.
 
 Every front end is wrapped in `with_call_cache`. A call's key is what the caller wrote: layouts of
 arrays, values of everything else, functions by what they say. The first call with a key is made in
@@ -72,7 +72,7 @@ planner: ContextVar[Callable[[Any], Any] | None] = ContextVar("planner", default
 
 
 def note(noted: RecordedComputation) -> None:
-    """Records what the current call ran, for the call cache."""
+    """Records the computation that the current call ran, for the call cache."""
     if _active and (notes := _recording.get()) is not None:
         notes.append(noted)
 
@@ -92,22 +92,22 @@ _watch: ContextVar[invalidation.ContextWatch | None] = ContextVar("watch", defau
 
 
 def watching() -> Setting:
-    """The setting with which calls look whether somebody traces them."""
+    """The setting under which calls check for a tracer."""
     return _watch, invalidation.watch()
 
 
 def noting(notes: list[RecordedComputation | None]) -> tuple[Setting, Setting]:
-    """The settings with which calls are parts of a call: each is made in full and noted."""
+    """The settings for nested calls: each runs uncached and is recorded."""
     return (_recording, notes), watching()
 
 
 def _is_seen() -> bool:
-    """Whether the current call must bypass the cache, since it is recorded or watched."""
+    """Whether the current call must bypass the cache, because it is recorded or observed."""
     return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
 
 
 def _usable_launch(launch: Launch, arrays: Sequence[Any]) -> Launch | None:
-    """A launch that was kept, if it may be taken, which a trace is told."""
+    """The cached launch, unless the call bypasses the cache; reported to an open trace."""
     if _is_seen():
         return None
     found = launch.launch_for(arrays) if isinstance(launch, ByContent) else launch
@@ -115,13 +115,13 @@ def _usable_launch(launch: Launch, arrays: Sequence[Any]) -> Launch | None:
 
 
 def in_full() -> None:
-    """Keeps the current call out of the cache, as one that must warn every time."""
+    """Keeps the current call out of the cache, for calls that must warn every time."""
     if _active and (notes := _recording.get()) is not None:
         notes += None, None
 
 
 def is_traced(argument: object) -> bool:
-    """Whether an argument is left to the tracer of this context: it is a lazy array."""
+    """Whether an argument is a lazy array, for the tracer of this context to handle."""
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
@@ -134,7 +134,7 @@ def with_call_cache(
     front_end: str = "",
     by_layout: bool = False,
 ) -> Callable[P, Any]:
-    """A function of arrays and options, with a cache of its calls.
+    """Decorates a function of arrays and options with a cache of its calls.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
@@ -158,7 +158,7 @@ def with_call_cache(
     def kept_at_once(
         key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
     ) -> Launch | None:
-        """What runs a call with a new key, which is known from now on."""
+        """The launch of a call with a new key by `at_once`, cached; None where there is none."""
         assert at_once is not None
         generation = invalidation.generation()
         launch = at_once(args, options)
@@ -170,21 +170,21 @@ def with_call_cache(
     def repeated(
         key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any], launch: Launch
     ) -> None:
-        """Notes that a call is made again."""
+        """Registers a call on its first repetition for the built-in fast path."""
         if key in once and not _is_seen() and (generation := once.pop(key, None)) is not None:
             guarded(args, options, launch, generation)
 
     def guarded(
         args: Sequence[Any], options: Mapping[str, Any], launch: Launch, generation: int
     ) -> None:
-        """Has the built-in function serve the calls that are like this one."""
+        """Adds the call's launch to the built-in fast path."""
         if of is None and not _is_seen() and tuning_mode.apart() is None:
             hot.add(args, options, launch, generation)
 
     def kept_for(
         device: int, key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        """A call on arrays of another device than the current one, which are the key's last."""
+        """Call on a device that is not current, and cache a launch that switches to it."""
         generation = invalidation.generation()
         with device_scope.at(device):
             result = called(*args, **options)
@@ -195,7 +195,7 @@ def with_call_cache(
         return result
 
     def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
+        """Call on arrays that share the memory of torch's tensors; NO_TENSORS without any."""
         if (stream := stream_of_call(args, options)) is not None:
             return in_torch(stream, on_tensors, args, options)
         try:
@@ -304,7 +304,7 @@ def with_call_cache(
 
 
 def _with_ending(key: tuple[object, ...], args: tuple[Any, ...]) -> tuple[object, ...] | None:
-    """The key of a call in a mode of tuning, on arrays of NumPy; None where it must be seen."""
+    """The key of a call with the tuning mode's suffix; None where the cache is bypassed."""
     if type(args[1]) is not _ndarray or _recording.get() is not None or not call_trace.is_quiet():
         return None
     ending = tuning_mode.ending()
@@ -321,7 +321,7 @@ def _in_full(
     *,
     by_layout: bool,
 ) -> Any:
-    """A call past the cache; the next one with its key is cached, if it can be."""
+    """Call past the cache, and cache the launch if it can be repeated."""
     args, options, originals = _deduplicated(args, options)
     key, arrays = described(args, options)
     notes: list[RecordedComputation | None] = []
@@ -355,7 +355,7 @@ def _keep(
     launch: Launch,
     generation: int,
 ) -> None:
-    """Keeps a launch that was chosen in a generation, as long as there is no later one."""
+    """Caches a launch, unless kernels have changed since `generation`."""
     if generation == invalidation.generation():
         known.keep(key, launch)
 
@@ -368,7 +368,7 @@ def _keep_by_content(
     arrays: Sequence[Any],
     generation: int,
 ) -> None:
-    """Keeps a launch that depends on what the arrays at these positions contain."""
+    """Caches a launch that depends on the contents of the arrays at some positions."""
     if not positions:
         _keep(known, key, launch, generation)
         return
@@ -382,7 +382,7 @@ def _keep_by_content(
 def _deduplicated(
     args: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, Array]]:
-    """Arguments in which no array stands twice: views of one, by what they are views of.
+    """Arguments with repeated arrays replaced by views; a table from views to originals.
 
     So what becomes of each argument can be seen.
     """

@@ -1,4 +1,4 @@
-"""Keys of calls: what the caller wrote, beside which the call cache keeps launches.
+"""Cache keys of calls: their arguments' layouts and values, as hashable tuples.
 
 Layouts of arrays, values of everything else, functions by what they say.
 """
@@ -46,11 +46,11 @@ _FUNCTIONS = frozenset((FunctionType, OperatorFunction))
 
 
 class NotPlainError(Exception):
-    """An argument that no key can describe."""
+    """An argument that has no cache key."""
 
 
 def describer(of: Callable[[Any], Hashable] | None = None, *, numbers: bool = False) -> Described:
-    """What gives the key of a call, and the arrays in it.
+    """A function from a call to its cache key and the arrays in it.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are among the arrays.
@@ -94,7 +94,7 @@ def describer(of: Callable[[Any], Hashable] | None = None, *, numbers: bool = Fa
 
 # fmt: off
 def typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
-    """The key of a call on a string and one to three arrays of NumPy, or two of CuPy's; or None.
+    """The key of a call on a string and one to three NumPy arrays, or two of CuPy's; else None.
 
     It is what a describer gives for them.
     """
@@ -132,7 +132,7 @@ def typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
 
 
 def with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """The key of a call that has but an `out` of NumPy's besides; or None."""
+    """The key extended by a NumPy `out`, if that is the only option; else None."""
     out = options.get("out") if len(options) == 1 else None
     if type(out) is not _ndarray:
         return None
@@ -140,7 +140,7 @@ def with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[objec
 
 
 def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
-    """Adds what an argument is to a key, and arrays to a list.
+    """Appends an argument's key parts to a list, and its arrays to another.
 
     What is added begins with a tuple for an array, with a class for what is neither array nor
     string, so no two lists of arguments have the same key.
@@ -193,6 +193,6 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
 
 
 def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
-    """Adds the current device to the key of a call on CuPy's arrays."""
+    """Appends the current device to the key of a call on CuPy arrays."""
     if any(type(array) is cupy_arrays.array_class for array in arrays):
         parts.append(cupy_arrays.current_device())

@@ -1,4 +1,4 @@
-"""Call recording: what a call ran, and the launch that repeats it on other arrays."""
+"""Call recording: the computation of a call, and a launch that repeats it on other arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _may_share_memory = np.may_share_memory
 
 @dataclass(frozen=True, slots=True)
 class RecordedComputation:
-    """A computation that a call ran on `operands`, into `targets`, and its `result`.
+    """A computation that a call has run: its operands, its targets and its result.
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
     those for the results. `constants` are operands behind these, which follow from the arguments
@@ -52,7 +52,7 @@ def launch_of(
     *,
     by_layout: bool = False,
 ) -> tuple[Launch, tuple[int, ...]] | None:
-    """The launch that repeats a recorded call, and the numbers of arrays that it depends on.
+    """A launch that repeats a recorded call, and the indices of arrays that it depends on.
 
     These are those that the call was given and did not hand to kernels: they count by what they
     contain, but where calls look at layouts alone. None where the call did more than run kernels,
@@ -82,7 +82,7 @@ def _direct(
     returned: Any,
     out: Any,
 ) -> Launch | None:
-    """What runs the computation on arguments in the order in which they were given."""
+    """A launch on arguments in their given order; None where none repeats the call."""
     scalars = frozenset(n for n in order if _is_scalar(given[n]))
     if scalars and any(type(array) is cupy_arrays.array_class for array in given):
         return None
@@ -111,7 +111,7 @@ def _into_given(
     returned: Any,
     out: Any,
 ) -> Launch | None:
-    """The same for results that are written to the caller's own arrays, which are returned."""
+    """A launch that writes the caller's own arrays and returns them; None where none can."""
     gives = next((n for n in targets if returned is given[n]), None)
     if gives is None and returned is not None and returned is not out:
         return None
@@ -171,12 +171,12 @@ def _operands(arrays: Sequence[Any], order: Sequence[int], scalars: Collection[i
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether an argument is a number, of Python or NumPy, that is handed to kernels."""
+    """Whether an argument is a number that is passed to kernels at run time."""
     return isinstance(value, np.generic | float | complex)
 
 
 def _same_parts(returned: Any, result: Any) -> bool:
-    """Whether several results are returned as they are, in a tuple of their own."""
+    """Whether a tuple is returned that holds exactly the results."""
     return (
         type(returned) is tuple is type(result)
         and len(returned) == len(result)
@@ -189,7 +189,7 @@ def _is_writeable(array: Array) -> bool:
 
 
 def _is_free(target: Array, array: Any) -> bool:
-    """Whether an array that is written has no memory in common with another argument."""
+    """Whether a written array shares no memory with another argument."""
     if _is_scalar(array):
         return True
     if type(target) is cupy_arrays.array_class:
@@ -198,7 +198,7 @@ def _is_free(target: Array, array: Any) -> bool:
 
 
 class ByContent:
-    """What a call cache has for calls that depend on what some arrays contain, as on weights.
+    """A cache entry for calls that depend on the contents of some arrays, such as weights.
 
     The launches are in the cache as well: contents are parts of their keys, behind this object in
     the place of what the caller wrote.
@@ -209,16 +209,16 @@ class ByContent:
         self._known_get = known.get
 
     def __call__(self, *arrays: Any) -> Any:
-        """Runs the launch for these contents."""
+        """Runs the launch cached for the arrays' contents; REFUSED where there is none."""
         launch = self._known_get(self.key(arrays))
         return REFUSED if launch is None else launch(*arrays)
 
     def launch_for(self, arrays: Sequence[Any]) -> Launch | None:
-        """The launch for arrays that have these contents."""
+        """The launch cached for the arrays' contents; None where there is none."""
         return self._known_get(self.key(arrays))
 
     def key(self, arrays: Sequence[Any]) -> tuple[object, ...]:
-        """The key of the launch for arrays with these contents."""
+        """The cache key of the launch for arrays with these contents."""
         return self, *[_content(arrays[n]) for n in self.positions]
 
 
@@ -227,7 +227,7 @@ def _content(array: Any) -> object:
 
 
 def _is_small(apart: Sequence[Any]) -> bool:
-    """Whether arrays may count by what they contain."""
+    """Whether arrays are small enough for their contents to be cache keys."""
     if any(type(array) is cupy_arrays.array_class for array in apart):
         return False
     if any(getattr(array, "dtype", np.dtype("?")).hasobject for array in apart):

@@ -1,4 +1,4 @@
-"""Traces: what served each call of a context, and what its seconds went to.
+"""Traces: the kernels that served each call of a context, and the seconds of its stages.
 
 While a trace is on, `invalidation.watchers` has an element for it, so calls leave their shortest
 way and are noted; without one, they are as short as ever.
@@ -42,20 +42,20 @@ MOST_CALLS = 10_000  # that a trace holds; more are counted only
 
 
 class Trace:
-    """The calls that were made while it was on; `print` gives a table, `save` a file of events."""
+    """The calls made while it was open; `print` shows a table, `save` writes a file of events."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Drops what was noted."""
+        """Drops all recorded calls."""
         self.calls: list[CallRecord] = []
         self.left_out = 0
         # Of keys of calls that this trace saw: the generation in which they were kept, if at all.
         self.kept = Bounded[object, int | None](MOST_CALLS)
 
     def add(self, call: CallRecord) -> None:
-        """Notes a call; one of too many is counted."""
+        """Records a call; beyond the limit, calls are only counted."""
         if len(self.calls) < MOST_CALLS:
             self.calls.append(call)
         else:
@@ -80,13 +80,13 @@ _open: ContextVar[_Recorder | None] = ContextVar("open", default=None)
 
 
 def traces() -> list[Trace]:
-    """The traces that note the calls of this context."""
+    """The traces open in this context."""
     return [*_everywhere, *_entered.values]
 
 
 @contextmanager
 def trace() -> Generator[Trace]:
-    """Notes what serves the calls inside, and what their seconds go to.
+    """Traces the calls in a `with` block: the kernels that served them, and their stages' seconds.
 
     A trace belongs to its context, as modes of `tuning` do: to the thread or the task that enters
     it. Where traces are nested, each notes the calls inside of it. A call that another call of
@@ -106,7 +106,7 @@ def trace() -> Generator[Trace]:
 
 
 class _Recorder:
-    """Notes the stages of one call, in one thread."""
+    """The recorder of one call's stages, in one thread."""
 
     def __init__(self, call: CallRecord) -> None:
         self.call = call
@@ -132,7 +132,7 @@ class _Recorder:
         return _Recorder(self.call)
 
     def close(self) -> None:
-        """Ends all stages."""
+        """Ends all open stages."""
         while self._begun:
             self.end()
 
@@ -141,7 +141,7 @@ VARIABLE = "MDTENSOR_TRACE"
 
 
 def trace_everywhere(said: str) -> Trace | None:
-    """Traces the process until it ends, as `MDTENSOR_TRACE` says: 1, or the name of a JSON file.
+    """Traces the whole process; `MDTENSOR_TRACE` is 1, or the name of a JSON file.
 
     A process that was forked begins a trace of its own. One that makes no calls tells nothing.
     """
@@ -161,7 +161,7 @@ def trace_everywhere(said: str) -> Trace | None:
 
 
 def _tell(seen: Trace, said: str, process: int) -> None:
-    """Prints or saves the trace of a process; one that was forked has a file of its own."""
+    """Prints or saves the trace of a process; a forked one saves a file of its own."""
     if not seen.calls:
         return
     if said == "1":
@@ -173,19 +173,19 @@ def _tell(seen: Trace, said: str, process: int) -> None:
 
 
 def begins() -> bool:
-    """Whether a call that begins now is to be noted: it is no part of another one."""
+    """Whether a call that begins now is recorded: a trace is open, and it is not nested."""
     return _open.get() is None and bool(traces())
 
 
 def is_quiet() -> bool:
-    """Whether nothing traces the calls of this context, and none is being noted."""
+    """Whether no trace is open in this context, and no call is being recorded."""
     return not _everywhere and not _entered.values and _open.get() is None
 
 
 def traced(
     front_end: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    """Makes a call, which the traces of this context note."""
+    """Makes a call, recorded by the open traces."""
     call = CallRecord(front_end, time.perf_counter(), threading.get_ident())
     found, noted = _Recorder(call), traces()
     settings = [(_open, found), (stage_timer.recorder, found)]
@@ -203,12 +203,12 @@ def traced(
 
 
 def unnoted() -> Setting:
-    """The setting with which no trace notes calls, since they are planned instead of made."""
+    """The setting that hides calls from traces, since they are only planned."""
     return _open, _Recorder(CallRecord("", 0.0, 0))
 
 
 def traced_launch(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[..., Any]:
-    """A launch that was kept, as a stage of the call that is being made, which is told of it."""
+    """Wrap a cached launch so that the open trace times it."""
     if (found := _open.get()) is None:
         return launch
     found.call.cache = found.call.cache or "hit"
@@ -222,7 +222,7 @@ def traced_launch(launch: Callable[..., Any], served_by: Sequence[object]) -> Ca
 
 
 def record_lookup(ready: object | None) -> None:
-    """Tells a call without a key of its own, or one that is made in full, what was kept."""
+    """Reports the result of a lookup to the open trace: a hit with its kernels, or a miss."""
     if (found := _open.get()) is None:
         return
     found.call.cache = found.call.cache or ("miss: first call" if ready is None else "hit")
@@ -230,14 +230,14 @@ def record_lookup(ready: object | None) -> None:
 
 
 def record_run(launch: object | None) -> None:
-    """Tells a call that only runs what was kept of that, and begins its stage "run"."""
+    """Reports a lookup to the open trace, and on a hit begins its stage "run"."""
     record_lookup(launch)
     if launch is not None and (found := _open.get()) is not None:
         found.begin("run")
 
 
 def record_miss(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> None:
-    """Tells the call that is being made why no launch was kept for it."""
+    """Reports to the open trace the reason for a cache miss."""
     if (found := _open.get()) is not None and not found.call.cache.startswith("miss"):
         found.call.cache = f"miss: {_reason(key, known)}"
 
@@ -261,7 +261,7 @@ def _reason(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> str:
 
 
 def _part(key: tuple[object, ...], place: int) -> str:
-    """What a part of a key is: an array's shape, strides and type stand behind each other."""
+    """The kind of a key's part: shape, strides and type of an array follow each other."""
     import numpy as np
 
     names = ("type", "strides", "shape")
@@ -273,13 +273,13 @@ def _part(key: tuple[object, ...], place: int) -> str:
 
 
 def record_cached(key: tuple[object, ...], known: Mapping[Any, object]) -> None:
-    """Tells the traces of this context whether a call that was made in full is kept."""
+    """Reports to the open traces whether a call made in full is cached now."""
     for each in traces():
         each.kept[id(known), key] = invalidation.generation() if key in known else None
 
 
 def _kernels_of(told: object) -> list[KernelRecord]:
-    """The kernels in what `stage_timer.ran` was told."""
+    """The kernel records of an argument of `stage_timer.ran`."""
     if isinstance(told, Tally):
         return [KernelRecord(told.engine, told.reason, "")]
     if isinstance(told, Evaluated):

@@ -1,4 +1,4 @@
-"""Ready: an executable program, with its kernels chosen, on arrays of one library."""
+"""Executables: programs with their kernels chosen, on arrays of one library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Conversions = Sequence[tuple[int, np.dtype]]  # positions of operands, and the t
 
 
 class Executable:
-    """`new` is a function of operands that makes the results, `into` one of operands and results.
+    """A ready program: `new` makes the results from operands, `into` writes given ones.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
     shares memory with another array. A `fusion` has the steps of a call of several where some have
@@ -89,7 +89,7 @@ class Executable:
 
 
 def _of_some(run: Run, program: Program) -> Run:
-    """A launch of the one step of a program, as a function of all operands and the result."""
+    """A launch of a program's only step, as a function of all operands and the result."""
     slots = (*program.steps[0].operands, program.operands)
     if slots == tuple(range(program.operands + 1)):
         return run
@@ -103,7 +103,7 @@ def _of_some(run: Run, program: Program) -> Run:
 
 
 def as_converted(operands: Sequence[Array], conversions: Conversions) -> list[Array]:
-    """The operands, some of them copied to another type."""
+    """The operands, with some of them copied to another type."""
     given = list(operands)
     for number, dtype in conversions:
         given[number] = given[number].astype(dtype, order="C")
@@ -111,7 +111,7 @@ def as_converted(operands: Sequence[Array], conversions: Conversions) -> list[Ar
 
 
 def _converting(run: Run, conversions: Conversions) -> Run:
-    """The same on operands of which some are copied to another type first."""
+    """Wrap a launch so that some operands are converted to another type first."""
 
     def converting(*arrays: Array) -> None:
         run(*as_converted(arrays, conversions))
@@ -122,7 +122,7 @@ def _converting(run: Run, conversions: Conversions) -> Run:
 def _in_steps(
     launches: Sequence[StepLaunch], temporaries: Sequence[Make], filled: Sequence[tuple[int, float]]
 ) -> Run:
-    """Runs steps on operands, results and new arrays for what lies between them."""
+    """A launch of steps on operands, results and newly allocated temporaries."""
 
     def into(*arrays: Array) -> None:
         # All memory first: nothing is written where there is none.
@@ -137,7 +137,7 @@ def _in_steps(
 def _at_once(
     launches: Sequence[StepLaunch], temporaries: Sequence[TensorSpec], arrays: int
 ) -> Run | None:
-    """What runs steps on so many arrays as one launch, where that takes arrays' addresses alone."""
+    """A single built-in launch of all steps, where they need only addresses; else None."""
     uncounteds = [uncounted(launch.run) for launch in launches]
     runs, nbytes = [run for run, _ in uncounteds], [spec.nbytes for spec in temporaries]
     if not launches:
@@ -158,7 +158,7 @@ def _at_once(
 
 
 def _is_alone(launch: StepLaunch) -> bool:
-    """Whether the calling thread runs a step by itself."""
+    """Whether a step runs in the calling thread alone."""
     run, _ = uncounted(launch.run)
     if runs_at_once(run):
         return all(step.inline for step in run.__self__.steps)
@@ -168,7 +168,7 @@ def _is_alone(launch: StepLaunch) -> bool:
 def _may_lack_memory(
     launches: Sequence[StepLaunch], temporaries: Sequence[TensorSpec], results: range
 ) -> bool:
-    """Whether arrays between steps are made late and dropped early: they are large.
+    """Whether temporaries are large, and so allocated late and freed early.
 
     Not where a step before the last writes a result, since nothing is written without memory.
     """
@@ -182,7 +182,7 @@ def _one_by_one(
     first: int,
     filled: Sequence[tuple[int, float]],
 ) -> Run:
-    """Runs steps one after the other; an array between them is there while steps use it.
+    """A launch of steps in order, with each temporary alive only while steps use it.
 
     `first` is the slot of the first of these arrays.
     """

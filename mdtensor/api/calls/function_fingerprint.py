@@ -1,4 +1,4 @@
-"""Fingerprints of Python functions: equal for functions that compute the same."""
+"""Fingerprints of Python functions, equal for functions that compute the same."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SPECIAL = frozenset(
 
 
 def function_key(function: Any) -> Hashable:
-    """A key that functions of one source share while all that they refer to is the same.
+    """A key that functions share whose source and references are equal.
 
     It holds the code, the defaults, and the values of the names that the code takes from around
     it, also those of functions called by these names. Arrays count by what they contain. What has
@@ -68,7 +68,7 @@ def function_key(function: Any) -> Hashable:
 
 
 class _UnseenError(Exception):
-    """A function refers to what may change, and nothing tells what it is."""
+    """A function refers to an object that may change without a trace."""
 
 
 # What a key was made of so far, with its number: functions by where they lie, objects also by the
@@ -77,7 +77,7 @@ Visited = dict[Hashable, tuple[int, object]]
 
 
 def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
-    """The key of a value; code looks up attributes of these names in it."""
+    """The key of a value; `names` are the attributes that code looks up in it."""
     kind: type = value.__class__
     if kind is types.FunctionType:
         held = _of_function(value, visited)
@@ -95,7 +95,7 @@ def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
 
 
 def _content(value: Any, kind: Any, visited: Visited, names: Sequence[str]) -> Hashable | None:
-    """The key of what is told by what it contains; None for other objects."""
+    """The key of a value compared by content; None for other objects."""
     if kind is int:
         return (kind, value)
     if value is None or issubclass(kind, _VALUES):
@@ -120,7 +120,7 @@ def _content(value: Any, kind: Any, visited: Visited, names: Sequence[str]) -> H
 
 
 def _of_tensor(tensor: Any, visited: Visited) -> Hashable:
-    """The key of another library's array, which may change, by what it contains."""
+    """The key of another library's array by identity and contents, since it may change."""
     try:
         return (_Same(tensor), _of_array(np.asarray(tensor), visited))
     except Exception as error:  # whatever its library says of one that is elsewhere
@@ -130,20 +130,20 @@ def _of_tensor(tensor: Any, visited: Visited) -> Hashable:
 def _with_attributes(
     held: Hashable, own: Mapping[str, Any], visited: Visited, names: Sequence[str]
 ) -> Hashable:
-    """The key of a function; code looks up attributes of these names in it."""
+    """The key of a function with those of the attributes that code looks up in it."""
     found = [part for n in names if n in own for part in (n, _key(own[n], visited, names))]
     return (held, *found) if found else held
 
 
 def _visit(place: Hashable, value: object, visited: Visited) -> None:
-    """Notes what goes into the key now."""
+    """Registers a value whose key is being computed; RecursionError beyond a limit."""
     if len(visited) >= _MOST_VISITED:
         raise RecursionError
     visited[place] = len(visited), value
 
 
 def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
-    """The key of what has no value of its own: itself, and what code looks up in it."""
+    """The key of an object compared by identity, with the attributes that code looks up."""
     try:
         held: Hashable = value
         hash(held)
@@ -157,7 +157,7 @@ def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
 
 
 def _of_array(array: np.ndarray, visited: Visited) -> Hashable:
-    """The key of an array, which may change from call to call, and need not live on for it."""
+    """The key of an array by its contents, which may change; the array is not kept alive."""
     if isinstance(array, np.ma.MaskedArray):
         raise _UnseenError
     if array.dtype.hasobject:
@@ -171,7 +171,7 @@ def _of_array(array: np.ndarray, visited: Visited) -> Hashable:
 
 
 def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[Hashable]:
-    """Attributes of those names that an object, its class or a module has, and their keys.
+    """The named attributes of an object, its class or a module, with their keys.
 
     Where one of them is a function of the object's class, those that its code names are as well.
     """
@@ -206,12 +206,12 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
 
 
 def _of_program(of: type) -> list[Mapping[str, Any]]:
-    """What a class and those it inherits from have, as far as a program made them."""
+    """The namespaces of a class and its bases, without those of built-in classes."""
     return [vars(base) for base in of.__mro__ if base.__flags__ & _OF_PYTHON]
 
 
 def _behind(given: Any) -> Any:
-    """The function that a property, or a method without an object, stands for."""
+    """The function of a property, a static or a class method; other values as they are."""
     if isinstance(given, property):
         return given.fget
     if isinstance(given, staticmethod | classmethod):
@@ -262,13 +262,13 @@ def _looked_up(code: types.CodeType) -> _Looked:
 
 
 def _is_fixed(file: str) -> bool:
-    """Whether code of a file is mdtensor's or of Python's library."""
+    """Whether a file belongs to mdtensor or Python's library, whose code does not change."""
     library = file.startswith(_OF_LIBRARY) and _INSTALLED not in file
     return library or file.startswith(_OWN)
 
 
 def _has_name_there(function: types.FunctionType) -> bool:
-    """Whether a module of mdtensor or of Python's library has a function by its own name."""
+    """Whether a library module has a function under its own qualified name."""
     module = sys.modules.get(function.__module__)
     if module is None or vars(module).get(function.__qualname__) is not function:
         return False
@@ -276,7 +276,7 @@ def _has_name_there(function: types.FunctionType) -> bool:
 
 
 def _is_filled(cell: types.CellType) -> bool:
-    """Whether the name around a function has a value by now."""
+    """Whether a closure cell has a value."""
     try:
         return cell.cell_contents is not cell
     except ValueError:
@@ -284,7 +284,7 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Names that code, or code inside of it, may look up among the globals."""
+    """The global names that code, or nested code, may look up."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -293,7 +293,7 @@ def _names(code: types.CodeType) -> list[str]:
 
 
 class _Same:
-    """Stands for an object in a key by its identity, and keeps it alive."""
+    """A key that compares an object by identity, and keeps it alive."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Hot calls: a built-in function checks the arguments of known calls, makes the result, launches.
+"""Hot calls: a built-in function checks known calls' arguments, allocates, and launches.
 
 It serves calls that come to programs of the LLVM device, on arrays of NumPy and tensors of torch,
 and to one of CUDA, on tensors of torch.
@@ -35,7 +35,7 @@ _LONGEST = 8  # elements of tuples among arguments
 
 @dataclass(frozen=True, slots=True)
 class HotLaunch:
-    """A launch that takes no checks, into new arrays of `results` or into one that is given.
+    """A launch without checks, into new arrays of `results` or into a given one.
 
     `run` is a built-in function of NumPy's arrays, or one of a CUDA stream and addresses; it takes
     the arrays of a call that are in `order`, or all. `make` makes NumPy's result, or a tuple of
@@ -52,14 +52,14 @@ class HotLaunch:
 
 
 def reordered(hot: HotLaunch | None, order: Sequence[int]) -> HotLaunch | None:
-    """The launch for calls whose arrays of these numbers are its operands, each of them once."""
+    """The launch for calls whose operands are the arrays in `order`, each used once."""
     if hot is None or len({*order}) != len(order):
         return None
     return replace(hot, order=tuple([order[n] for n in hot.order or range(len(order))]))
 
 
 def uncounted(run: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A launch without its counters, and what these count by."""
+    """A launch stripped of its counting wrappers, and their counters."""
     numbers: list[Any] = []
     while hasattr(run, "counted"):
         numbers.append(run.numbers)
@@ -68,14 +68,14 @@ def uncounted(run: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def runs_at_once(run: Any) -> bool:
-    """Whether a launch is a built-in function of the LLVM device."""
+    """Whether a launch is a built-in function of the LLVM backend."""
     return type(run) is BuiltinFunctionType and hasattr(run.__self__, "steps")
 
 
 def hot_launch(
     run: Any, tally: Tally, results: tuple[TensorSpec, ...] = (), make: Any = None
 ) -> HotLaunch | None:
-    """A launch as a hot one; None where Python has a part in it."""
+    """A launch for the built-in fast path; None where it needs Python."""
     run, order = getattr(run, "chosen", (run, None))
     if order is not None and len({*order}) != len(order):
         return None
@@ -92,7 +92,7 @@ keep_over_forks(_lock)
 
 
 class HotCalls:
-    """The known calls of a function; `call` is the built-in one that serves them, once it is there.
+    """The table of a function's known calls, served by the built-in function `call`.
 
     A copy knows none.
     """
@@ -112,7 +112,7 @@ class HotCalls:
     def add(
         self, args: Sequence[Any], options: Mapping[str, Any], launch: Any, generation: int
     ) -> None:
-        """Adds a call that a launch repeats, chosen in a generation, if it can be served."""
+        """Adds a call and its launch, chosen in a generation, if the fast path can serve it."""
         hot: HotLaunch | None = getattr(launch, "hot", None)
         arguments, names = (*args, *options.values()), tuple(options)
         if hot is None:
@@ -177,7 +177,7 @@ class HotCalls:
             self.clear()
 
     def clear(self) -> None:
-        """Forgets the calls; better kernels may exist."""
+        """Drops all calls, since better kernels may exist."""
         with _lock:
             if self._guards is not None:
                 self._guards.clear()
@@ -195,7 +195,7 @@ def _is_on_cuda(hot: HotLaunch) -> bool:
 
 
 def _is_known_by_identity(argument: Any) -> bool:
-    """Whether an argument is an array, or one that is the same value as long as it is there."""
+    """Whether an argument is an array, or a value that is immutable while it lives."""
     kind = _type_of(argument)
     if kind is np.ndarray or kind in _VALUES:
         return True

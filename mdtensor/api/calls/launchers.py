@@ -1,4 +1,4 @@
-"""Functions that launch a program and count the call: what the hot path runs."""
+"""Launches of programs that count each call: the hot path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AnyLaunch = TypeVar("AnyLaunch")
 
 
 def counting(run: Into, tally: statistics.Tally) -> Into:
-    """A launch into given results that also counts the call in the statistics."""
+    """A launch into given results that counts the call in the statistics."""
 
     def into(*arrays: Array) -> None:
         run(*arrays)
@@ -36,7 +36,7 @@ def single_launch(
     operands: int,
     result: TensorSpec,
 ) -> Launch:
-    """A function of so many operands that makes the result and runs one program."""
+    """A launch of one program on `operands` arrays, into a new result."""
 
     def launch(*operands: Array) -> Array:
         result = make()
@@ -63,7 +63,7 @@ def several_launch(
     *,
     on_host: bool,
 ) -> Launch:
-    """A function of operands that makes a tuple of results, NumPy's scalars without dims."""
+    """A launch into a tuple of new results; 0-dimensional ones become NumPy scalars."""
 
     def make() -> tuple[Array, ...]:
         return tuple([made() for made in makers])
@@ -80,7 +80,7 @@ def several_launch(
 
 
 def scalar_result(launch: Launch) -> Launch:
-    """The same launch, which returns NumPy's scalar for a result without dims."""
+    """Wrap a launch so that its 0-dimensional result is a NumPy scalar."""
 
     def scalar(*operands: Array) -> np.generic:
         return launch(*operands)[()]
@@ -90,12 +90,12 @@ def scalar_result(launch: Launch) -> Launch:
 
 
 def telling(launch: AnyLaunch, served_by: tuple[object, ...]) -> AnyLaunch:
-    """The same launch, with what `stage_timer.ran` is told of it."""
+    """Attach to a launch the arguments that `stage_timer.ran` takes about it."""
     if isinstance(launch, FunctionType):
         launch.served_by = served_by  # pyright: ignore[reportFunctionMemberAccess]
     return launch
 
 
 def told_of(launch: object) -> tuple[object, ...]:
-    """What `stage_timer.ran` is told of a launch, where that is known."""
+    """The arguments for `stage_timer.ran` attached to a launch; () where there are none."""
     return getattr(launch, "served_by", ())

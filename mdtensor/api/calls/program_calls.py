@@ -1,4 +1,4 @@
-"""Calls of programs: front ends hand a key and a builder to `call`, which runs the rest.
+"""Calls of programs: front ends give `call` a key and a builder, and it does the rest.
 
 That is the table of programs that were built, the arrays, the kernels, the counting.
 """
@@ -61,7 +61,7 @@ executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None =
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a front end asks for: a program on operands, and the caller's `out`.
+    """A front end's request: a program on operands, and the caller's `out`.
 
     So many `constants`, the last operands, follow from what else the front end was given. Each run
     gives the operands to `check` first.
@@ -95,12 +95,12 @@ families = Families(lambda: _registry().engine_so_far())
 
 
 def forget() -> None:
-    """Drops the executables; better kernels may exist."""
+    """Drops the executables, since better kernels may exist."""
     _executables.clear()
 
 
 def made(key: Hashable, make: Callable[[], T]) -> T:
-    """What a front end makes of all calls with this key, made once."""
+    """A memoised result of `make`, by key."""
     return _table.made(key, make)
 
 
@@ -114,7 +114,7 @@ invalidation.when_cleared(_launches)
 
 
 def _place(xp: Any) -> int | None:
-    """The number of the device that holds CuPy's arrays; None for NumPy's."""
+    """The number of the CUDA device with CuPy arrays; None for NumPy's."""
     if xp is np:
         return None
     cupy_arrays.knows(xp)
@@ -138,7 +138,7 @@ def call(
     front_end: str = "",
     check: Callable[..., object] | None = None,
 ) -> Any:
-    """Runs a front end's program on arrays; one result, or a tuple of several.
+    """Runs a front end's program on arrays; returns one result, or a tuple of several.
 
     `key` holds all that shapes the program besides the operands' layouts; equal keys and layouts
     take the program that was built before. `build` makes it from the operands' specs.
@@ -210,12 +210,12 @@ def call(
 
 
 def is_watched() -> bool:
-    """Whether calls must be seen one by one, are planned, or are computed otherwise."""
+    """Whether calls bypass the fast path: observed, planned, or run by a test's executor."""
     return executor is not None or tuning_mode.is_watching() or planner.get() is not None
 
 
 def at_once(key: Hashable, arrays: Sequence[Array]) -> Callable[..., Any] | None:
-    """What runs the computation of a key on addressable arrays of NumPy, of any layouts.
+    """A launch of a known computation on addressable NumPy arrays, of any layouts.
 
     None where no family of computations has it (see `shape_families`), or calls are watched.
     """
@@ -234,7 +234,7 @@ def _member_or_built(
     specs: tuple[TensorSpec, ...],
     build: Build,
 ) -> Program | Member:
-    """The computation on operands of these specs: built before, of a family, or built now.
+    """The computation for operand specs: cached, a member of a family, or built now.
 
     `alike` gives what computations of a family have in common; None where there shall be none.
     """
@@ -263,7 +263,7 @@ def _member_or_built(
 
 
 def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> Executable:
-    """The executable of a computation, on arrays of NumPy or of CuPy's current device.
+    """The executable of a computation, for NumPy arrays or CuPy's current device.
 
     Where it `evaluates`, NumPy's functions may compute a step that has no kernel yet.
     """
@@ -280,7 +280,7 @@ def ready_for(found: Program | Member, xp: Any, *, evaluates: bool = False) -> E
 def _ready_with(
     program: Program, xp: Any, given: Sequence[DeferredChoice] = (), *, evaluates: bool = False
 ) -> Executable:
-    """The executable of a computation, by given programs or those chosen for its steps."""
+    """The executable of a program, with given kernels or those chosen for its steps."""
     steps, served_by = program.steps, list[object](given)
     known: dict[int, KernelChoice | Evaluated] = {}
 
@@ -348,7 +348,7 @@ def _note(
     result: Any,
     check: Callable[..., object] | None,
 ) -> None:
-    """Records the call for the call cache, unless kernels read copies of its operands."""
+    """Records the call for the call cache, unless its operands were copied for the kernels."""
     count = len(operands) - constants
     pairs = list(zip(operands, arrays, strict=True))
     if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
@@ -363,7 +363,7 @@ def _note(
 
 
 def _checking(run: Callable[..., Any], check: Callable[..., object], count: int) -> Any:
-    """A launch that gives its operands, so many arrays, to a check before it runs."""
+    """Wrap a launch so that a check sees its first `count` arrays before each run."""
 
     def checking(*arrays: Array) -> Any:
         check(*arrays[:count])
@@ -373,7 +373,7 @@ def _checking(run: Callable[..., Any], check: Callable[..., object], count: int)
 
 
 def suited(program: Program, xp: Any) -> Program:
-    """The program as one step, on devices that read zeros outside of arrays."""
+    """The program as a single step, on devices that read zeros out of bounds."""
     if xp is np or executor is not None or program.alternatives is None:
         return program
     whole = program.alternatives.whole()
@@ -389,7 +389,7 @@ def _allocated(
     casting: Any,
     xp: Any,
 ) -> list[Array]:
-    """The results: new arrays, or the caller's where a kernel may write to them."""
+    """The results: new arrays, or the caller's where kernels can write them."""
     if given:
         check_out(given, due, casting)
     results: list[Array] = []
@@ -417,7 +417,7 @@ def _run(program: Program, arrays: list[Array], results: list[Array], xp: Any) -
 
 
 def launcher_of(md_hom: MDHom, xp: Any) -> Run:
-    """A function of inputs and outputs that runs one `md_hom`, until something else is chosen."""
+    """A launcher of one `md_hom`, by the kernel chosen now."""
     (step,) = Program.of(md_hom).steps
     return _interpreted(step) or _chosen(step, xp).program.launcher()
 
@@ -429,7 +429,7 @@ def _chosen(step: Step, xp: Any, *, evaluates: bool = False) -> KernelChoice | E
 
 
 def _engine_of(served_by: Sequence[object]) -> str:
-    """What computes steps that these serve, as the statistics call it."""
+    """The engine's name in the statistics, for the kernels of a program."""
     is_evaluated = any(isinstance(each, Evaluated) for each in served_by)
     return statistics.EVALUATED if is_evaluated else statistics.GENERATED
 
@@ -439,7 +439,7 @@ def _arrays_of(xp: Any) -> str:
 
 
 def _interpreted(step: Step) -> Run | None:
-    """A function that runs a step without kernels: if tests ask for it, or over nothing."""
+    """A launch of a step without a kernel: for a test's executor, or an empty index space."""
     md_hom = step.md_hom
     count = len(md_hom.inputs)
     if executor is None and 0 not in md_hom.extents.values():
@@ -453,7 +453,7 @@ def _interpreted(step: Step) -> Run | None:
 
 
 def on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
-    """An empty index space: nothing to compute, or identities to write."""
+    """Computes an empty index space: nothing, or the identities of reductions."""
     if not any(array.size for array in outputs):
         return
     if all(isinstance(array, np.ndarray) for array in (*inputs, *outputs)):

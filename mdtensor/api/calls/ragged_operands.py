@@ -1,4 +1,4 @@
-"""Calls on ragged batches: what a front end builds of dense arrays, over values of all sequences.
+"""Calls on ragged batches: a front end's dense computation, run over all sequences' values.
 
 Operands are replaced by their values; arrays that say where sequences lie follow the others.
 """
@@ -36,7 +36,7 @@ _PADDED = "r.padded(fill) is a dense array of a ragged batch r"
 
 @dataclass(frozen=True, slots=True)
 class RaggedOperands:
-    """Operands of which those of some `numbers` are ragged batches of the same lengths."""
+    """Operands with ragged batches of equal lengths at the positions `numbers`."""
 
     numbers: tuple[int, ...]
     given: tuple[Any, ...]
@@ -44,12 +44,12 @@ class RaggedOperands:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The operands, with the values of those that are ragged."""
+        """The operands, with each ragged batch replaced by its values."""
         return tuple([o.values if isinstance(o, Ragged) else o for o in self.given])
 
 
 def ragged_operands(operands: Sequence[object]) -> RaggedOperands | None:
-    """The operands of a call, where some are ragged; None where all are dense.
+    """The operands of a call with ragged ones; None if all are dense.
 
     Raises ShapeError where ragged operands differ in lengths, DTypeError where others are on a GPU.
     """
@@ -89,7 +89,7 @@ def call_on_ragged(
     extents: Collection[str] = (),
     casting: str = "same_kind",
 ) -> Any:
-    """Runs a front end's computation of dense arrays on ragged ones, as `call` does.
+    """Runs a front end's dense computation on ragged operands, as `call` does.
 
     `build` makes it from specs of dense operands, or `otherwise` does where it makes steps that
     values do not tell. A result that keeps batch and sequences is
@@ -136,7 +136,7 @@ def call_on_ragged(
 
 
 def check_positions(subscripts: Subscripts, operands: RaggedOperands, name: str) -> None:
-    """Raises TranslationError or ShapeError for positions, `name`, that sequences do not tell."""
+    """Raises TranslationError or ShapeError for positions that ragged sequences cannot give."""
     _, sequence = _named(subscripts, operands.numbers)
     kept = {index.name for index in subscripts.output or ()}
     reduced = {i.name for term in subscripts.inputs for i in term} - kept
@@ -155,7 +155,7 @@ def check_positions(subscripts: Subscripts, operands: RaggedOperands, name: str)
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which operands are ragged, their dims by name, and the arrays that follow: `more`.
+    """The ragged operands of a call, their dims, and the kinds of additional arrays, `more`.
 
     `sequence_of` is a dense operand and its axis of sequences, if there is one. Results that are
     `is_kept` are ragged.
@@ -169,7 +169,7 @@ class _Layout:
     is_kept: bool
 
     def built(self, build: Build, otherwise: Build | None) -> Build:
-        """From specs of the arrays to the computation that `build` makes of dense operands.
+        """A builder over all sequences' values, from one of dense operands.
 
         Or to that which `otherwise` makes, where values do not tell a step of the first one.
         """
@@ -188,7 +188,7 @@ class _Layout:
     def _dense(
         self, given: tuple[TensorSpec, ...], specs: tuple[TensorSpec, ...]
     ) -> tuple[TensorSpec, ...]:
-        """Specs of dense arrays: batches of sequences of any length but 1, which may broadcast."""
+        """Specs of dense stand-ins, whose sequences have no length of 1, which broadcasts."""
         count = specs[self.numbers[0]].shape[0]
         batch = specs[len(given)].shape[0] - 1 if OFFSETS in self.more else 2
         length = count if count > 1 else 2
@@ -248,14 +248,14 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a string says: the layout, and operands and axes that are dense along sequences."""
+    """The parsed ragged layout of a string, with the dense axes along sequences."""
 
     layout: _Layout
     along: tuple[tuple[int, int], ...]
 
 
 def _named(subscripts: Subscripts, numbers: Sequence[int]) -> tuple[str, str]:
-    """The names of batch and sequence in the terms of ragged operands."""
+    """The names of the batch and the sequence dim in the ragged operands' terms."""
     if len(subscripts.terms) <= max(numbers):
         raise SubscriptError(
             f"the string has {len(subscripts.terms)} terms, but operand {max(numbers)} is there",
@@ -298,7 +298,7 @@ def _uses(index: SubscriptIndex, names: Sequence[str]) -> bool:
 
 @lru_cache(256)
 def _read(subscripts: Subscripts, numbers: tuple[int, ...], *, takes_rows: bool) -> _Said:
-    """What a string says about ragged operands of these numbers; raises what `_named` raises.
+    """Parse the ragged layout of a string; raises what `_named` raises.
 
     And TranslationError where sequences remain that values do not tell.
     """
@@ -329,7 +329,7 @@ def _read(subscripts: Subscripts, numbers: tuple[int, ...], *, takes_rows: bool)
 
 
 def _axis(term: Term, at: int) -> int:
-    """The axis of an index of a term: from the end, where an ellipsis stands before it."""
+    """The axis of an index in a term, counted from the end where an ellipsis precedes it."""
     is_behind = any(index.name == ELLIPSIS for index in term[:at])
     return at - len(term) if is_behind else at
 
@@ -351,7 +351,7 @@ def _check_length(operands: RaggedOperands, number: int, axis: int) -> None:
 
 
 def _targets(out: Any, offsets: Offsets) -> tuple[Ragged, ...]:
-    """The ragged batches that results go to."""
+    """The ragged batches for the results."""
     given = cast("tuple[Any, ...]", out) if isinstance(out, tuple) else (out,)
     for each in given:
         if not isinstance(each, Ragged) or not offsets.equals(each.shared_offsets):

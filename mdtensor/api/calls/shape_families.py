@@ -40,7 +40,7 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A program without its numbers: what `key` holds is the same for a whole family.
+    """A program abstracted from its numbers; `key` is equal for a whole family.
 
     `build` makes it of the operands' specs and of `numbers`, which are those of one call.
     """
@@ -52,7 +52,7 @@ class Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A program for some layouts, and what was chosen for its steps.
+    """A family's program for some layouts, with its steps' chosen kernels.
 
     The `md_hom`s of its steps are its own where there are several, which may overlap.
     """
@@ -83,7 +83,7 @@ class Family:
     fill: Callable[[Mapping[str, int]], tuple[Step, ...]] | None
 
     def gives(self, numbers: Sequence[int], program: Program) -> bool:
-        """Whether this computation was built for operands of these extents and strides."""
+        """Whether a computation is the family's for operands of these extents and strides."""
         generals, sizes = _generalised(program, self.engine)
         is_same = [structure.general for structure in self.structures] == [*generals]
         return is_same and self.numbers(*numbers) == (sizes, _layouts(program))
@@ -122,7 +122,7 @@ def family_of(
     engine: Engine,
     others: Ints = (),
 ) -> Family | None:
-    """The family of what `build` made of these specs and other numbers; None where it has none."""
+    """The family of a built program; None where its translation cannot be generalised."""
     from mdtensor.api.engine.generic_kernels import Reference
     from mdtensor.lower.problem.generic_problem import GENERALISE
     from mdtensor.lower.problem.problem_of_device import problem_of_device
@@ -151,14 +151,14 @@ def family_of(
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The problem of a step, made on demand."""
+    """The problem of a step, built on demand."""
 
     family: Family
     step: int
     numbers: Sequence[int]
 
     def __call__(self) -> Problem:
-        """Makes the problem."""
+        """Builds the problem."""
         return filled(
             self.family.problems[self.step], self.family.numbers(*self.numbers, by_name=True)
         )
@@ -175,7 +175,7 @@ def _generalised(
 
 
 def numbers_of(specs: Sequence[TensorSpec], others: Ints = ()) -> Ints:
-    """Extents and strides, operand after operand, and what other numbers there are."""
+    """The extents and strides of all operands, then other numbers."""
     return *[number for spec in specs for number in (*spec.shape, *spec.strides)], *others
 
 
@@ -191,7 +191,7 @@ def _layouts(program: Program) -> tuple[tuple[tuple[int, ...], tuple[int, ...]],
 
 @dataclass(slots=True)
 class _Kind:
-    """Computations of one key on operands of given types and arrangements.
+    """The computations of one key for operand types and arrangements.
 
     `before` are those that were built last, the latest first, for these extents and strides.
     """
@@ -202,7 +202,7 @@ class _Kind:
 
 
 class Families:
-    """The families of a front end's computations, by what these have in common."""
+    """A front end's shape families, by the parts that their computations share."""
 
     def __init__(self, engine: Callable[[], Engine | None]) -> None:
         self._engine = engine
@@ -214,7 +214,7 @@ class Families:
     def member(
         self, key: Hashable, specs: Sequence[TensorSpec], others: Ints = ()
     ) -> Member | None:
-        """The computation of a key on arrays of NumPy; None where no family has it."""
+        """A computation for NumPy arrays from a known family; None where there is none."""
         known = self._kinds.get(_kind(key, specs, others))
         if known is None or not known.families:
             return None
@@ -268,7 +268,7 @@ def _kind(key: Hashable, specs: Sequence[TensorSpec], others: Ints) -> Hashable:
 
 
 def _arrangement(spec: TensorSpec) -> Hashable:
-    """The answers to what a translation mostly asks of the extents and strides of an operand.
+    """The facts about an operand's extents and strides that translations branch on most.
 
     Calls on operands of many arrangements would else find no two of them that agree.
     """

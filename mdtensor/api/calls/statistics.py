@@ -1,4 +1,4 @@
-"""How many calls each engine computed: generated kernels, views, NumPy."""
+"""Counts of calls by engine: generated kernels, views, NumPy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = ("int", "float", "bool", "complex")
 
 
 class Tally:
-    """A counter that a hot path keeps at hand and increments: `tally.calls += 1`.
+    """A counter that a hot path holds and increments: `tally.calls += 1`.
 
     It only grows; what was there at the last reset is `before`. Python's global lock changes hands
     where functions are called and where loops begin again, and so not within an increment: none is
@@ -45,7 +45,7 @@ class Tally:
         self.elsewhere: list[Callable[[], int]] = []
 
     def since(self, *, reset: bool) -> int:
-        """Calls since the last reset, which `reset` makes this one."""
+        """The calls since the last reset; `reset` resets the counter."""
         calls, before = self.calls + sum([count() for count in self.elsewhere]), self.before
         if reset:
             self.before = calls
@@ -61,12 +61,12 @@ _tallies: dict[tuple[str, str, str], Tally] = {}
 
 
 def tally(engine: str, dtype: np.dtype, reason: str = "") -> Tally:
-    """The one counter of an engine, a kind of data, and the reason why NumPy computes it."""
+    """The unique counter of an engine, a kind of data, and a reason for NumPy."""
     return _of_key(engine, kind_of(dtype), reason)
 
 
 def count(engine: str, dtype: np.dtype, reason: str = "") -> None:
-    """Counts a call that no kernel computes, and tells its trace."""
+    """Counts a call without a kernel, and reports it to the open trace."""
     counter = tally(engine, dtype, reason)
     counter.calls += 1
     ran(counter)
@@ -78,7 +78,7 @@ def _of_key(*key: str) -> Tally:
 
 
 def uncounted() -> Tally:
-    """A counter that nobody reads."""
+    """A throwaway counter."""
     return Tally("", "", "")
 
 
@@ -93,7 +93,7 @@ def kind_of(dtype: np.dtype) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Calls counted: per kind for generated kernels, views and fills, per reason for NumPy.
+    """Call counts: per kind for generated kernels, views and fills, per reason for NumPy.
 
     A call is filled when its result is empty or a sum over nothing. `numpy` maps (kind, reason)
     to calls. An `evaluated` call had no kernel yet for some step, which NumPy's functions computed.
@@ -131,7 +131,7 @@ class Stats:
 
 
 def stats(*, reset: bool = False) -> Stats:
-    """How many calls each engine computed since the start, or since the last reset.
+    """The counts of calls by engine since the start, or since the last reset.
 
     Calls of other threads that go on meanwhile are counted now or the next time, and never lost.
 

@@ -1,4 +1,4 @@
-"""Calls on a sparse array: what a front end builds of a dense one, over the stored elements.
+"""Calls on a sparse array: a front end's dense computation, run over the stored elements.
 
 The operand is replaced by its stored values; arrays that say where these lie follow the others.
 """
@@ -34,7 +34,7 @@ from mdtensor.translate.rewrites.stored_elements import (
 
 @dataclass(frozen=True, slots=True)
 class StoredOperands:
-    """Operands of which one, `number`, is a sparse array: compressed, or of coordinates.
+    """Operands of which one, at `number`, is sparse: compressed or in coordinates.
 
     Elements that are stored twice are added up first where they must be `distinct`.
     """
@@ -50,17 +50,17 @@ class StoredOperands:
 
     @property
     def dense(self) -> tuple[Any, ...]:
-        """The other operands, and the values of the sparse one."""
+        """The operands, with the sparse one replaced by its values."""
         return self.with_values(self.sparse.data)
 
     def with_values(self, values: Any) -> tuple[Any, ...]:
-        """The operands with something in the place of the sparse one."""
+        """The operands with the sparse one replaced."""
         return (*self.given[: self.number], values, *self.given[self.number + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Operand `number` is stored by `more` arrays: ranges along an axis, or by coordinates."""
+    """The layout of the sparse operand `number`: `more` arrays, of ranges or coordinates."""
 
     number: int
     dense: TensorSpec
@@ -68,7 +68,7 @@ class _Stored:
     more: int
 
     def built(self, build: Build) -> Build:
-        """From specs of the arrays to the computation that `build` makes of dense operands."""
+        """A builder over stored elements, from one of dense operands."""
 
         def over_stored(specs: tuple[TensorSpec, ...]) -> Program:
             given = specs[: len(specs) - self.more]
@@ -106,7 +106,7 @@ class _Stored:
 def stored_operands(
     operands: Sequence[object], *, distinct: Callable[[], bool] = lambda: True
 ) -> StoredOperands | None:
-    """The operands of a call, where one is sparse; None where all are dense.
+    """The operands of a call with a sparse one; None if all are dense.
 
     Elements that are stored twice are added up, as scipy does, if they must be `distinct`.
     Raises DTypeError where several are sparse.
@@ -133,7 +133,7 @@ def call_on_stored(
     otherwise: Build | None = None,
     casting: str = "same_kind",
 ) -> Any:
-    """Runs a front end's computation of dense arrays on stored elements, as `call` does.
+    """Runs a front end's dense computation on stored elements, as `call` does.
 
     `build` makes it from specs of dense operands, or `otherwise` does where it makes steps that
     stored elements do not tell. Results that rows remain in are computed row by row, of arrays
@@ -169,7 +169,7 @@ def call_on_stored(
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """The axis of a sparse operand that remains in results, and whether other dims do.
+    """The axis of the sparse operand in the results, and whether these have other dims.
 
     `build` makes the computation.
     """
@@ -187,7 +187,7 @@ def _results(build: Build, specs: tuple[TensorSpec, ...], number: int) -> _Resul
 
 
 def _is_by_ranges(sparse: Any, results: _Results) -> bool:
-    """Whether ranges are gone through, of an array that is stored so or worth to be converted."""
+    """Whether to loop over ranges: of a compressed array, or of one worth a conversion."""
     if results.axis is None or len(sparse.shape) != 2:
         return False
     return results.with_others or compressed_axis(sparse) == results.axis

@@ -1,4 +1,4 @@
-"""What a trace knows of calls, as a table for people and as events for a viewer."""
+"""Reports of traces: a table of calls, and events for a trace viewer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """A kernel that served a call: its tier, the key of its problem, and its schedule as text.
+    """A kernel that served a call: its tier, problem key, and schedule as text.
 
     The tier is "generic" (for all shapes of a structure), "compiling" (generic, while the
     background looks for a better one), "fallback" (generic, until the shape's own is compiled),
@@ -45,7 +45,7 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """A stage: seconds on `time.perf_counter`'s clock, without those of stages inside of it."""
+    """A stage's time span: seconds on `time.perf_counter`'s clock, excluding nested stages."""
 
     stage: str
     begin: float
@@ -56,7 +56,7 @@ class StageSpan:
 
 @dataclass(slots=True)
 class CallRecord:
-    """A call: its front end, what the call cache knew of it, kernels, and seconds on the clock.
+    """A traced call: front end, cache lookup, kernels, and seconds on the clock.
 
     `cache` is "hit", or "miss: " and the reason. The seconds of all stages and of what is `other`
     are those of the call.
@@ -73,12 +73,12 @@ class CallRecord:
 
     @property
     def seconds(self) -> float:
-        """What the caller waited for."""
+        """The seconds that the call took."""
         return self.end - self.begin
 
     @property
     def other(self) -> float:
-        """Seconds in none of STAGES, such as checks of arguments."""
+        """Seconds outside of all STAGES, such as checks of arguments."""
         return self.seconds - sum(map(self.seconds_in, STAGES))
 
     def seconds_in(self, stage: str) -> float:
@@ -87,7 +87,7 @@ class CallRecord:
 
 
 def table(calls: Sequence[CallRecord], left_out: int) -> str:
-    """Two lines for each kind of call: what served it, milliseconds in all stages; its kernels."""
+    """A table of traces, two lines per kind of call: stages in milliseconds, then kernels."""
     texts = "".join(f"{n:<{w}}" for n, w in zip(("call", "cache", "tier"), _WIDTHS, strict=True))
     numbers = "".join(f"{n:>{w}}" for n, w in _NUMBERS.items())
     rows: dict[tuple[str, ...], list[CallRecord]] = {}
@@ -119,7 +119,7 @@ def _line(kernel: KernelRecord) -> str:
 
 
 def _beside(name: str, calls: Sequence[CallRecord]) -> list[str]:
-    """A line for what other threads did for these calls, where they did anything."""
+    """A line on the stages that other threads ran for these calls; none where there are none."""
     spans = [s for call in calls for s in [*call.spans] if s.thread != call.thread]
     seconds = [(stage, sum(s.alone for s in spans if s.stage == stage)) for stage in STAGES]
     found = ", ".join(f"{stage} {_milliseconds(of)}" for stage, of in seconds if of)

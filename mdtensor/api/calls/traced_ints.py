@@ -1,4 +1,4 @@
-"""Traced integers: arithmetic on extents and strides is recorded, to replay it for others.
+"""Traced integers: arithmetic on extents and strides, recorded and replayed on other numbers.
 
 A translation that is handed watched extents and strides computes with them as with any numbers.
 What it computes is written down, and how every comparison ended: the program does the same
@@ -31,11 +31,11 @@ _WITHOUT_NUMBERS = Expr, ScalarFunction, Operator
 
 
 class NotWatchedError(Exception):
-    """Code needs the value of a traced number, which cannot be replayed."""
+    """Code needs the concrete value of a traced number, which cannot be replayed."""
 
 
 class IntTrace:
-    """A trace: records the operations and comparisons on the numbers that it hands out."""
+    """A trace that records the operations and comparisons on its numbers."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -50,7 +50,7 @@ class IntTrace:
         return TracedInt(value, name, self)
 
     def made(self, text: str, value: Number) -> Any:
-        """The traced result of an operation; the same number for the same operation."""
+        """The traced result of an operation, memoised."""
         known = self._known.get(text)
         if known is None:
             name = f"v{len(self._known)}"
@@ -71,12 +71,12 @@ class IntTrace:
         self._lines.append(line)
 
     def lose(self) -> NotWatchedError:
-        """Invalidates the trace; returns the error for code that needs a number's value."""
+        """Invalidates the trace; returns the error for code that needs a concrete value."""
         self._is_lost = True
         return NotWatchedError("a watched number is needed itself")
 
     def program(self, results: object) -> Numbers:
-        """The recorded program: it computes the results, tuples of numbers, from other numbers.
+        """The recorded program: a function from numbers to the results, tuples of numbers.
 
         By `by_name=True` it gives all of its variables. Raises NotWatchedError where a number was
         needed itself, whoever caught the error.
@@ -183,7 +183,7 @@ for _called, _symbol in _COMPARISONS.items():
 
 
 def _text(results: Any) -> str:
-    """Tuples of numbers as the program writes them."""
+    """Nested tuples of numbers as source text."""
     if type(results) is not tuple:
         return _name(results)
     parts = cast("tuple[Any, ...]", results)
@@ -191,13 +191,13 @@ def _text(results: Any) -> str:
 
 
 def filled(value: Any, numbers: Mapping[str, int]) -> Any:
-    """The value with traced numbers replaced, in tuples and frozen dataclasses."""
+    """A value with its traced numbers replaced, in tuples and frozen dataclasses."""
     fill = filler(value)
     return value if fill is None else fill(numbers)
 
 
 def filler(value: Any) -> Callable[[Mapping[str, int]], Any] | None:
-    """A function that replaces a value's traced numbers by others; None where it has none.
+    """A function that substitutes a value's traced numbers; None where it has none.
 
     It looks for them once, and so takes less time than the search.
     """
@@ -220,7 +220,7 @@ def filler(value: Any) -> Callable[[Mapping[str, int]], Any] | None:
 def _filler_of(
     parts: tuple[Any, ...], make: Callable[..., Any]
 ) -> Callable[[Mapping[str, int]], Any] | None:
-    """The filler of what is made of parts, of which some have traced numbers."""
+    """The filler of a composite value, some of whose parts have traced numbers."""
     changes = [(n, made) for n, part in enumerate(parts) if (made := filler(part)) is not None]
     if not changes:
         return None

@@ -49,7 +49,7 @@ BUSY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Seconds of one call by engine; an engine that cannot say the expression is left out."""
+    """Seconds of one call by engine, without engines that cannot express it."""
 
     expression: Expression
     seconds: Mapping[str, float]
@@ -65,13 +65,13 @@ class Comparison:
 
     @property
     def tuned(self) -> float:
-        """Seconds of a call with all that the store knows."""
+        """Seconds of a call with the store's winners."""
         return self.seconds[TUNED]
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A name, what to call, and the tuning mode to call it in."""
+    """An engine to compare: its name, its call, and the tuning mode to call it in."""
 
     name: str
     call: Call
@@ -93,7 +93,7 @@ def compare(expression: Expression, *, rounds: int = 5) -> Comparison:
 
 
 def random_operands(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
-    """Arrays of these shapes and types, with values between -4 and 4."""
+    """Random arrays of given specs, with values between -4 and 4."""
     rng: Any = np.random.default_rng(0)
     operands = [allocate(spec, np) for spec in specs]
     for operand in operands:
@@ -104,7 +104,7 @@ def random_operands(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
 def engines_for(
     subscripts: str, operands: Sequence[np.ndarray], options: Mapping[str, Any] | None = None
 ) -> list[Contender]:
-    """Everything that computes an expression on these operands, with these options of `einsum`.
+    """Every engine that computes an expression on these operands, with options of `einsum`.
 
     Peers take sums for indices as views of the operands, made before they are timed; none has
     other operations than sums of products.
@@ -140,7 +140,7 @@ def engines_for(
 
 
 def matmul_call(subscripts: str, operands: Sequence[np.ndarray]) -> Call | None:
-    """`numpy.matmul` on transposed views, where one call of it says the expression.
+    """`numpy.matmul` on transposed views, if one call of it computes the expression; else None.
 
     >>> a, b = np.ones((2, 3)), np.ones((4, 3))
     >>> matmul_call("ij,kj->ki", (a, b))().shape
@@ -167,7 +167,7 @@ def matmul_call(subscripts: str, operands: Sequence[np.ndarray]) -> Call | None:
 def _roles_in_matmul(
     contraction: Contraction,
 ) -> tuple[list[str], list[str], list[str], list[str]] | None:
-    """Batch, row, column and summed dims, where there are as many as `numpy.matmul` takes."""
+    """The batch, row, column and summed dims of a `numpy.matmul`; None where it is none."""
     if len(contraction.inputs) != 2:
         return None
     left, right = contraction.inputs
@@ -224,7 +224,7 @@ def _time(call: Call, count: int) -> float:
 
 
 def load_note() -> str:
-    """A line for a machine that has other things to do, on which times mean little; else nothing.
+    """A warning that the machine is under load, which makes times unreliable; else "".
 
     An engine suffers most when its threads wait for each other, as those of a BLAS do.
     """

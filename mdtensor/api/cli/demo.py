@@ -82,7 +82,7 @@ class Network:
         return [*self.weights, *self.biases]
 
     def activations(self, images: np.ndarray) -> list[np.ndarray]:
-        """What enters each layer, and at the end the scores of the digits."""
+        """The input of each layer, and the digits' scores at the end."""
         values = [images]
         last = len(self.weights) - 1
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -117,7 +117,7 @@ class Network:
         return float(loss), [*of_weights, *of_biases]
 
     def step(self, images: np.ndarray, wanted: np.ndarray) -> float:
-        """Learn from one batch; the loss before it."""
+        """Train on one batch; returns the loss before it."""
         loss, gradients = self.loss_and_gradients(images, wanted)
         self._steps += 1
         rate = LEARNING_RATE * np.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
@@ -142,7 +142,7 @@ def train(network: Network, digits: Digits, epochs: int) -> Iterator[float]:
 
 
 def accuracy(network: Network, digits: Digits) -> float:
-    """Share of the held-out images that are read right."""
+    """The share of held-out images that are classified correctly."""
     right = network.predict(digits.test_images) == digits.test_labels
     return np.count_nonzero(right) / len(right)
 

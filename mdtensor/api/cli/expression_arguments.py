@@ -1,4 +1,4 @@
-"""What people type: shapes, and expressions with shapes, to the specs that plans are made of."""
+"""Parsing of shapes and einsum expressions on the command line, into specs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An einsum string, the specs of its operands, extents that these leave open, a semiring.
+    """An einsum string with operand specs, explicit extents, and a semiring.
 
     It is printed as it is typed.
     """
@@ -36,13 +36,13 @@ class Expression:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of `einsum` that it has."""
+        """The expression's options of `einsum`."""
         given = {"extents": dict(self.extents), "semiring": self.semiring}
         return {name: option for name, option in given.items() if option}
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is typed after the string: shapes, extents, and the semiring."""
+        """The command-line words after the string: shapes, extents, and the semiring."""
         extents = (f"{name}={extent}" for name, extent in self.extents)
         semiring = () if self.semiring is None else (f"{_SEMIRING}{self.semiring}",)
         return (*map(text_from_spec, self.specs), *extents, *semiring)
@@ -52,7 +52,7 @@ class Expression:
 
 
 def text_from_spec(spec: TensorSpec) -> str:
-    """The shape of a spec as it is typed, and its type unless that is float32.
+    """A spec as command-line text: its shape, and its type unless float32.
 
     >>> text_from_spec(spec_from_text("64,128")), text_from_spec(spec_from_text("():f8"))
     ('64,128', '():f8')

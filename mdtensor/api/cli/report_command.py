@@ -23,7 +23,7 @@ def report_on(
     *,
     with_peers: bool = False,
 ) -> None:
-    """Writes the page on some expressions, on the whole store for None, and says where it is.
+    """Writes a report on some expressions, or on the whole store for None, and prints its path.
 
     Each picture is saved in the folder `pictures`, if that is given. With peers, the times of NumPy
     and opt_einsum on the one expression are in its roofline.
@@ -58,7 +58,7 @@ def report_on_program(page: Path, arguments: Sequence[str], pictures: Path | Non
 
 
 def _seconds_of_peers(expression: Expression) -> dict[str, float]:
-    """The seconds of each peer that can say the expression, measured now."""
+    """The seconds of each peer that can compute the expression, measured now."""
     from mdtensor.api.cli.compare import PEERS, compare
 
     found = compare(expression).seconds

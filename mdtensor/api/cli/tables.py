@@ -1,4 +1,4 @@
-"""Tables on standard output, and the few units in them."""
+"""Tables on standard output, with formatted units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILE_WIDTH = 240
 
 
 def show(table: Table) -> None:
-    """Print a table; outside of a terminal without colours and without regard to its width."""
+    """Print a table; outside of a terminal, without colours and at full width."""
     from rich.console import Console
 
     console = Console()
@@ -23,7 +23,7 @@ def show(table: Table) -> None:
 
 
 def size(nbytes: int) -> str:
-    """A number of bytes in the largest unit that leaves it whole, or with one digit.
+    """A byte count as text, in the largest unit that keeps it whole, or with one decimal.
 
     >>> size(49152), size(33554432), size(1500), size(300)
     ('48 KiB', '32 MiB', '1.5 KiB', '300 B')
@@ -37,7 +37,7 @@ def size(nbytes: int) -> str:
 
 
 def ago(seconds: float, now: float | None = None) -> str:
-    """How long ago a moment was, given in seconds since 1970.
+    """The time since a moment, as text; moments are in seconds since 1970.
 
     >>> ago(0, 5), ago(0, 130), ago(0, 7200), ago(0, 200_000)
     ('5 s ago', '2 min ago', '2 h ago', '2 days ago')

@@ -56,7 +56,7 @@ def run_program(arguments: Sequence[str], *, is_module: bool) -> None:
 
 
 def _of_program(whole: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames that ran the program."""
+    """A traceback without the frames of the command itself."""
     while whole is not None and whole.tb_frame.f_code.co_filename in _OWN_FILES:
         whole = whole.tb_next
     return whole

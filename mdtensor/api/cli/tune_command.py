@@ -20,7 +20,7 @@ from mdtensor.translate.md_hom import MDHom
 def tune_expressions(
     expressions: Sequence[Expression], budget_s: float, *, quiet: bool, device: str | None = None
 ) -> None:
-    """Tune all that the expressions need within one budget, and say what came of it.
+    """Tune all `md_hom`s of the expressions within one budget, and print the reports.
 
     All of them are resolved before the first is tuned, in the budget's time.
 
@@ -32,7 +32,7 @@ def tune_expressions(
 
 
 def chosen(name: str) -> str:
-    """Chooses the first device of that name; the kind of arrays that it takes.
+    """Chooses the first device that matches a name; returns the kind of arrays that it takes.
 
     Raises NoDeviceError where no device has such a name.
     """

@@ -1,4 +1,4 @@
-"""Arrays in chunks, each of which a task makes; boxes of them are put together by tasks."""
+"""Chunked arrays: a task makes each chunk, and further tasks assemble boxes of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Make = Callable[..., Key]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A section of the array that a task makes, and where it lies in a box."""
+    """A section of a task's array, and its place in a box."""
 
     key: Key
     section: Box
@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(slots=True)
 class ChunkedArray:
-    """An array in chunks by a grid of edges; `chunks` has the key of each by its position.
+    """An array chunked by a grid of edges; `chunks` maps positions to task keys.
 
     What is written is kept in `pieces` until the array is read.
     """
@@ -50,12 +50,12 @@ class ChunkedArray:
     )
 
     def write(self, box: Box, key: Key) -> None:
-        """Notes a box that a task makes, whose slices may have steps."""
+        """Record the task that makes a box, whose slices may have steps."""
         for position, placed in self._sections(box, key):
             self.pieces.setdefault(position, []).append(placed)
 
     def settled(self) -> dict[tuple[int, ...], Key]:
-        """The keys of all chunks, those put together that several boxes are in."""
+        """The keys of all chunks, with those assembled that several boxes overlap."""
         for position in itertools.product(*(range(len(edges) - 1) for edges in self.grid)):
             if position not in self.chunks:
                 spans = self._spans(position)
@@ -64,7 +64,7 @@ class ChunkedArray:
         return self.chunks
 
     def read(self, box: Box) -> Key:
-        """The key of a box without steps."""
+        """The key of a task that makes a box without steps."""
         chunks = self.settled()
         shape = [axis.stop - axis.start for axis in box]
         first = [
@@ -91,7 +91,7 @@ class ChunkedArray:
         return [(e[n], e[n + 1]) for e, n in zip(self.grid, position, strict=True)]
 
     def _sections(self, box: Box, key: Key) -> list[tuple[tuple[int, ...], Placed]]:
-        """What of a box belongs to which chunk, and where it lies there."""
+        """The sections of a box by chunk position, each with its place in the chunk."""
         by_axis = map(pieces_along, box, self.grid)
         sections: list[tuple[tuple[int, ...], Placed]] = []
         for each in itertools.product(*by_axis):
@@ -102,7 +102,7 @@ class ChunkedArray:
         return sections
 
     def _joined(self, shape: Sequence[int], placed: Sequence[Placed]) -> Key:
-        """The key of an array of that shape with sections in their places."""
+        """The key of a task that assembles sections into an array of a shape."""
         keys = [
             each.key if each.is_whole else self.make(section_of, [each.key], each.section)
             for each in placed
@@ -114,7 +114,7 @@ class ChunkedArray:
 
 
 def section_of(arrays: Sequence[np.ndarray], section: Box) -> np.ndarray:
-    """A section of an array, in memory of its own: what another worker needs of it."""
+    """A contiguous copy of a section of an array, small enough to send to another worker."""
     return np.array(arrays[0][section], order="C")
 
 
@@ -125,7 +125,7 @@ def joined(
     fill: float | None,
     places: Sequence[Box],
 ) -> np.ndarray:
-    """An array with others in their places."""
+    """An array assembled from others at given places."""
     result = allocate(TensorSpec.of(shape, dtype), np)
     if fill is not None:
         result.fill(fill)

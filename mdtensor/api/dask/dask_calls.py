@@ -1,4 +1,4 @@
-"""Calls on Dask arrays: planned on placeholders, then made into graphs of tasks."""
+"""Calls on Dask arrays: planned on placeholders, then turned into graphs of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def called(
     options: Mapping[str, Any],
     described: object = None,
 ) -> Any:
-    """A call of a front end with Dask arrays among its arguments: its results are Dask arrays.
+    """Run a front end's call with Dask arrays among its arguments; its results are Dask arrays.
 
     Nothing is computed, and nothing kept by how calls are `described`. NumPy's arrays may stand
     beside them, and are one chunk each.
@@ -35,7 +35,7 @@ def called(
 
 
 class _DaskCall(ForeignCall):
-    """A call whose computations become graphs of tasks."""
+    """A call whose programs become graphs of tasks."""
 
     def is_foreign(self, argument: Any) -> bool:
         return hasattr(argument, "__dask_graph__") and hasattr(argument, "chunks")

@@ -1,4 +1,4 @@
-"""Graphs of Dask from computations: a task for each part, and the arrays that they make."""
+"""Dask graphs of computations: a task per part, and the resulting arrays."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ DaskArray = Any
 
 
 def dask_module(name: str) -> Any:
-    """A module of Dask, which is imported only where a caller has Dask arrays."""
+    """A module of Dask, imported only for callers with Dask arrays."""
     return importlib.import_module(name)
 
 
 @dataclass(slots=True)
 class _Tasks:
-    """The tasks of a graph by their keys."""
+    """The tasks of a graph by key."""
 
     name: str
     tasks: dict[Key, Any] = field(default_factory=dict[Any, Any])
 
     def make(self, function: Callable[..., Any], keys: Sequence[Key], *constants: Any) -> Key:
-        """A task that calls a function with a list of other tasks' results, and constants."""
+        """Add a task that calls a function on other tasks' results and constants; its key."""
         key = (self.name, len(self.tasks))
         self.tasks[key] = (partial(_called, function, constants), *keys)
         return key
@@ -50,24 +50,24 @@ def _called(function: Callable[..., Any], constants: Sequence[Any], *results: An
 
 @dataclass(frozen=True, slots=True)
 class _Executor:
-    """Makes the tasks of parts."""
+    """An executor that turns parts into Dask tasks."""
 
     slots: dict[int, ChunkedArray]
     tasks: _Tasks
     in_turn: bool = False
 
     def read(self, slot: int, box: Box) -> Key:
-        """The key of a box of an array."""
+        """The key of a task that makes a box of an array."""
         return self.slots[slot].read(box)
 
     def write(self, slot: int, box: Box, value: Key) -> None:
-        """Notes which task makes a box of an array."""
+        """Record the task that makes a box of an array."""
         self.slots[slot].write(box, value)
 
     def compute(
         self, md_hom: MDHom, operands: Sequence[Key], begins: Sequence[int]
     ) -> tuple[Key, ...]:
-        """A task for a part, and one for each of its results where it has several."""
+        """Add a task for a part, and one for each of its results if there are several."""
         count = len(md_hom.outputs)
         task = self.tasks.make(_computed, operands, md_hom, tuple(begins))
         if count == 1:
@@ -93,7 +93,7 @@ def _last(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 
 def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskArray, ...]:
-    """The results of a computation on Dask arrays, as Dask arrays; nothing is computed.
+    """The results of a computation on Dask arrays, as lazy Dask arrays.
 
     Chunks of the results follow from those of the operands (see `cuts_from_grids`).
     """
@@ -126,7 +126,7 @@ def dask_arrays(program: Program, operands: Sequence[DaskArray]) -> tuple[DaskAr
 
 
 def _grids(program: Program, given: dict[int, ChunkedArray]) -> list[tuple[int, TensorSpec, Grid]]:
-    """The chunks of results and temporaries: those that their largest step writes."""
+    """The chunks of results and temporaries: those that the largest step writing each has."""
     grids = {slot: array.grid for slot, array in given.items()}
     first = program.operands
     specs = dict(enumerate(program.specs, first))
@@ -157,7 +157,7 @@ def _chunked(array: DaskArray, tasks: _Tasks) -> ChunkedArray:
 
 
 def _token(program: Program, operands: Sequence[DaskArray]) -> str:
-    """The same for the same computation of the same arrays, as Dask wants names to be."""
+    """A deterministic token of a computation and its operands, for Dask's names."""
     said = pickle.dumps([(step.md_hom, step.operands, step.results) for step in program.steps])
     names = repr([(array.name, array.chunks) for array in operands])
     fills = repr((program.fills, program.converted))

@@ -74,7 +74,7 @@ class Background(Generic[Work]):
             self._asked.put(None)
 
     def _begin(self) -> None:
-        """Starts the thread, unless there is one; a forked process has none, and no work yet."""
+        """Starts the thread, unless it runs; a forked child has neither a thread nor work yet."""
         uninterrupted(self._start)
 
     def _start(self) -> None:
@@ -89,7 +89,7 @@ class Background(Generic[Work]):
                     self._thread = thread
 
     def _do_all(self) -> None:
-        """The thread's loop: works off the queue, with a pause before each piece of work."""
+        """The thread's loop: drains the queue, with a pause before each piece of work."""
         try:
             while not self._pause():
                 try:
@@ -106,13 +106,13 @@ class Background(Generic[Work]):
                 self._changed.notify_all()
 
     def _pause(self) -> bool:
-        """Waits for a moment, and for calls that are prepared; whether the work is to end."""
+        """Sleeps briefly, and while calls are being prepared; whether the thread should end."""
         give_way()
         with self._changed:
             return self._changed.wait_for(lambda: self._is_closing, min(_PAUSE, self._last_s))
 
     def _do_next(self) -> bool:
-        """Does the work that is worth most, of such the oldest; False where none waits."""
+        """Runs the pending work of greatest worth, the oldest of equals; False where none is."""
         waiting = {key: worth for key, (_, _, worth) in tuple(self._waiting.items())}
         if waiting:
             key = max(waiting, key=waiting.__getitem__)
@@ -130,7 +130,7 @@ class Background(Generic[Work]):
         return False
 
     def _wait(self) -> None:
-        """Waits until work is asked for; after a while, what work uses is let go of."""
+        """Waits for work to be enqueued; after an idle period, releases the work's resources."""
         try:
             self._asked.get(timeout=_IDLE)
         except Empty:
@@ -138,7 +138,7 @@ class Background(Generic[Work]):
             self._asked.get()
 
     def _tell(self, error: BaseException) -> None:
-        """Reports an error as Python does one that ends a thread, once for each place."""
+        """Reports an error through `threading.excepthook`, once for each place."""
         *_, (frame, line) = traceback.walk_tb(error.__traceback__)
         if (place := (type(error), frame.f_code, line)) not in self._told:
             self._told.add(place)
@@ -146,7 +146,7 @@ class Background(Generic[Work]):
             threading.excepthook(threading.ExceptHookArgs(raised))
 
     def has(self, key: Hashable) -> bool:
-        """Whether work with this key is waiting or under way."""
+        """Whether work with a key is pending or running."""
         return key in self._waiting and not self._is_settled()
 
     def settle(self, timeout: float) -> None:
@@ -164,7 +164,7 @@ class Background(Generic[Work]):
         self.finish(seconds_left(_LONGEST_S))
 
     def finish(self, timeout: float = _LONGEST_S) -> None:
-        """Ends the work, so that no thread outlives what it uses; waits so many seconds at most."""
+        """Ends the thread, before what its work uses goes; waits at most `timeout` seconds."""
         with self._lock:
             self._is_closing = True
             self._changed.notify_all()

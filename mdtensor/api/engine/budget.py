@@ -1,4 +1,4 @@
-"""Budgets: how long tuning may take, as callers say it."""
+"""Parsing of tuning budgets."""
 
 from __future__ import annotations
 

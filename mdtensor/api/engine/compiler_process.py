@@ -1,4 +1,4 @@
-"""Compilers: in this process if a call waits for them, else in a process of their own.
+"""Compilers: in this process for calls that wait, else in a separate process.
 
 A compiler that crashes takes its process along (ADR 4). What is compiled in the background costs
 a kernel then, and not the user's process; what a call waits for is marked, so that no process
@@ -49,7 +49,7 @@ _NICE = 10
 
 
 class CompilerApart:
-    """Compiles for a device in a process of its own, begun when first needed.
+    """A compiler in a separate process, which is started on demand.
 
     Where there can be none, or `MDTENSOR_COMPILER_PROCESS` is 0, it compiles in this process. Safe
     for many threads, and forks.
@@ -66,7 +66,7 @@ class CompilerApart:
         self._is_refused = self._is_closed = False
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """The program, bound to run-time sizes, compiled now or by an earlier process.
+        """The program, bound to run-time sizes; from the cache of machine code or compiled now.
 
         Raises CompileError where the source is refused, a CompilerFailedError where the compiler
         fails, or failed before.
@@ -87,7 +87,7 @@ class CompilerApart:
         return self._device.load(Compiled(source, machine), sizes)
 
     def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> CompiledProgram | None:
-        """The program that an earlier process compiled; None where there is none."""
+        """The program from the cache of machine code; None where it holds none."""
         machine = self._device.binaries.get(key)
         if machine is not None:
             with suppress(CompileError):  # another driver by the same name and number
@@ -95,7 +95,7 @@ class CompilerApart:
         return None
 
     def call(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Calls a function of the package in the compiler's process, beside this one's threads.
+        """Calls a function of the package in the compiler's process, off this one's interpreter.
 
         Arguments, results and errors are pickled. Where there is no process, or it ends, the
         function is called in this one.
@@ -115,12 +115,12 @@ class CompilerApart:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process was begun, and has not ended."""
+        """Whether the process runs."""
         worker = self._worker
         return worker is not None and self._process == os.getpid() and worker.pid is not None
 
     def rest(self) -> None:
-        """Ends the process; the next program begins another."""
+        """Ends the process; the next request starts another."""
         with self._lock:
             worker = self._worker
             self._worker = None
@@ -128,13 +128,13 @@ class CompilerApart:
             worker.close()
 
     def close(self) -> None:
-        """Ends the process at once and for good; what it compiles has a CompileError."""
+        """Ends the process for good; pending compilations raise CompileError."""
         self._is_closed = True
         if self._worker is not None and self._process == os.getpid():
             self._worker.kill()
 
     def _opened(self) -> Worker | None:
-        """The worker, ready; None where this process must compile."""
+        """The worker, opened; None where this process has to compile."""
         self._fail_if_closed()
         if self._is_refused or self._device.compiler is None or not may_start():
             return None
@@ -188,7 +188,7 @@ class CompilerApart:
 
 
 class CompilerHere:
-    """Compiles for a device in this process, but for programs that one has ended by."""
+    """A compiler in this process, except for programs that have crashed a process before."""
 
     def __init__(self, device: ComputeDevice, apart: CompilerApart) -> None:
         self.target = device.target
@@ -196,7 +196,7 @@ class CompilerHere:
         self._apart = apart
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CompiledProgram:
-        """The program, bound to run-time sizes; errors are those of `CompilerApart`."""
+        """The program, bound to run-time sizes; raises the errors of `CompilerApart`."""
         key = self._device.machine_code_key(source)
         if (program := self._apart.kept(key, source, sizes)) is not None:
             return program
@@ -209,19 +209,19 @@ class CompilerHere:
         return self._apart.compile(source, sizes)
 
     def is_kept(self, source: KernelSource) -> bool:
-        """Whether an earlier process compiled the program."""
+        """Whether the cache of machine code holds the program."""
         return self._device.binaries.get(self._device.machine_code_key(source)) is not None
 
 
 def may_start() -> bool:
-    """Whether the interpreter can be started again; a frozen program cannot."""
+    """Whether the interpreter can be started as a subprocess; not in a frozen program."""
     name = Path(sys.executable or "").name.lower()
     is_python = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
     return is_python and os.environ.get(VARIABLE) != "0"
 
 
 def _failure_of(error: TuningError) -> CompilerFailedError:
-    """What became of a program whose worker did not reply."""
+    """The error for a program whose compiling worker did not reply: hung, cut off or crashed."""
     from mdtensor.autotune.worker.worker import WorkerCrashed, WorkerTimeout
 
     if isinstance(error, WorkerTimeout):
@@ -243,7 +243,7 @@ def _log(text: str, *values: object) -> None:
 
 
 def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
-    """A worker's entry: a handler of sources to compile and of functions to call."""
+    """The worker's entry point: a handler that compiles sources and calls functions."""
     make_room_for_others()
     from mdtensor.backends.select import open_compiler as compiler_of
 
@@ -262,7 +262,7 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
 
 
 def called(text: str) -> dict[str, str]:
-    """Calls a pickled function on its arguments; gives its result or error, pickled."""
+    """Calls a pickled function on its arguments; returns its result or error, pickled."""
     function, args, options = unpacked(text)
     try:
         return {"returned": packed(function(*args, **options))}
@@ -271,7 +271,7 @@ def called(text: str) -> dict[str, str]:
 
 
 def make_room_for_others() -> None:
-    """Lowers the priority of this process. Linux may give a session its own niceness."""
+    """Lowers this process's scheduling priority."""
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(OSError):
@@ -279,7 +279,7 @@ def make_room_for_others() -> None:
 
 
 def _limit() -> None:
-    """Limits the processor time of this process from now on; beyond it, the process ends."""
+    """Limits the CPU time of this process from now on; the system kills it beyond that."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

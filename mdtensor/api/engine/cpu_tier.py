@@ -1,4 +1,4 @@
-"""The policy of processors: a general kernel at once, better ones from the background.
+"""The CPU policy: a general kernel at once, better ones compiled in the background.
 
 Where the cost model finds that a different general schedule would suit a shape better, or for long
 or frequent work one with the shape's own constants, that one is compiled, and later calls take it.
@@ -65,7 +65,7 @@ _MAX_ALONE = 8
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A shape that a general kernel serves, and that may be served better.
+    """A shape run by a general kernel, which may be replaced by a better one.
 
     It is launched `often` enough to be worth a kernel of its own, however short it is.
     """
@@ -78,7 +78,7 @@ class Served:
 
 
 class CpuPolicy:
-    """The compilation policy of processors: which kernels are compiled, and when.
+    """The compilation policy of CPUs: which kernels are compiled, and when.
 
     `seen` are the winners that the store had at the last look.
     """
@@ -89,17 +89,17 @@ class CpuPolicy:
         self._looked = Bounded[Problem, None](MOST_CHOICES)
 
     def now(self, problem: Problem) -> KernelChoice | None:
-        """Returns None: on processors no call waits for a kernel of its own."""
+        """Returns None: on CPUs no call waits for a specialised kernel."""
 
     def own(self, problem: Problem) -> KernelChoice | None:
-        """The kernel that the background compiled for a problem alone, in whichever process."""
+        """A problem's specialised kernel, compiled in the background of this or another process."""
         if problem not in self._looked and len(self._tiers.texts) < _MAX_OWN:
             self._looked.keep(problem, None)
             self._load_own(problem)
         return self._tiers.own(problem)
 
     def _load_own(self, problem: Problem) -> bool:
-        """Whether a kernel is loaded that an earlier process kept; not where near winners are."""
+        """Whether a cached specialised kernel was loaded; not tried if near shapes have winners."""
         kept = self._tiers.kept_own(problem)
         if kept is None or self._seen.neighbours(key_form(GENERALISE(problem)[0]), problem):
             return False
@@ -127,7 +127,7 @@ class CpuPolicy:
         worth: float,
         often: bool,
     ) -> None:
-        """Enqueues the loading of a kernel for a problem that is evaluated in `worth` seconds.
+        """Enqueues the first kernel of a problem that NumPy evaluates in `worth` seconds.
 
         It is compiled where launches came `often`: one of its own for a shape with an account of
         its own, else a general one.
@@ -151,7 +151,7 @@ class CpuPolicy:
     def general(
         self, structure: Structures, sizes: tuple[int, ...], problem: Problem
     ) -> KernelChoice:
-        """The general kernel that suits a problem best, and asks for better ones."""
+        """The general kernel that suits a problem best; the search for better ones is enqueued."""
         decision = self._decided(structure, sizes, lambda: problem)
         while decision is None:
             decision = decide(structure, sizes, problem, self._target)
@@ -169,7 +169,7 @@ class CpuPolicy:
         *,
         use_store: bool,
     ) -> DeferredChoice | None:
-        """The program for a shape of a structure, where that takes no look at its problem.
+        """The program for a shape of a structure, without a look at its problem.
 
         None where there is no general kernel for a shape near it, and where there is a kernel of
         its own.
@@ -184,7 +184,7 @@ class CpuPolicy:
         return DeferredChoice(program, partial(self._choice_of, served, program))
 
     def _program(self, served: Served) -> CompiledProgram:
-        """The general kernel for a shape; the background looks for a better one."""
+        """The general kernel bound to a shape; the search for a better one is enqueued."""
         structure, sizes, decision = served.structure, served.sizes, served.decision
         self._ask(served)
         parts = parts_of(structure, sizes, decision, self._target)
@@ -193,7 +193,7 @@ class CpuPolicy:
         return self._counted(served, program.bound((*sizes, *launch), decision.groups == 1))
 
     def _choice_of(self, served: Served, program: CompiledProgram) -> KernelChoice:
-        """What was chosen for a shape."""
+        """The kernel choice for a shape that a general kernel serves."""
         structure, decision = served.structure, served.decision
         schedule = spread(structure, served.sizes, decision, self._target)
         source, _ = structure.variants[decision.variant]
@@ -205,7 +205,7 @@ class CpuPolicy:
     def _decided(
         self, structure: Structures, sizes: tuple[int, ...], problem: Callable[[], Problem]
     ) -> Decision | None:
-        """How a shape is computed, if that is known of it or of one near it."""
+        """The cached decision for a shape, or one scaled from a near shape, if it has any."""
         decision = structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
         if decision is None or not decision.scaled:
             return decision
@@ -216,7 +216,7 @@ class CpuPolicy:
         return decision if serves(structure, sizes, decision.variant, parts, problem) else None
 
     def _is_apart(self, served: Served, *, use_store: bool) -> bool:
-        """Whether a shape has a winner, or a kernel of its own."""
+        """Whether a shape has a winner, or a specialised kernel."""
         structure, texts = served.structure, self._tiers.texts
         if structure.pattern is not None:
             key = structure.pattern.format(*served.sizes)
@@ -229,7 +229,7 @@ class CpuPolicy:
         return key in texts or (use_store and self._seen.winner(key) is not None)
 
     def _ask(self, served: Served) -> None:
-        """Enqueues the search for a clearly better kernel, before that one that is not hasty."""
+        """Enqueues the search for a clearly better kernel, after recompiling one made in haste."""
         structure, decision, tiers = served.structure, served.decision, self._tiers
         source, _ = structure.variants[decision.variant]
         if source.hasty:
@@ -246,12 +246,12 @@ class CpuPolicy:
         tiers.background.ask(key, work, must=served.often, worth=decision.seconds)
 
     def _improves(self, served: Served) -> bool:
-        """Whether the search for a kernel that serves this shape better goes on."""
+        """Whether a search for a better kernel for this shape is pending or running."""
         keys = [(id(served.structure), served.sizes, often) for often in (False, True)]
         return any(map(self._tiers.background.has, keys))
 
     def _counted(self, served: Served, program: CompiledProgram) -> CompiledProgram:
-        """A program that asks for a specialized kernel once its launches took long."""
+        """A program that requests a specialised kernel after enough launches."""
         seconds = served.decision.seconds
         if seconds >= WORTH_OWN_KERNEL or len(self._tiers.texts) >= _MAX_OWN:
             return program
@@ -276,7 +276,7 @@ class CpuPolicy:
             self._improve_general(structure, problem, decision)
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
-        """The cost model's decision for a shape; calls are told if it is clearly better."""
+        """The cost model's decision for a shape; clears call caches if it is clearly better."""
         structure, sizes, made = served.structure, served.sizes, served.decision
         if (known := structure.alike(sizes).decisions.get(sizes)) is not None:
             return known
@@ -292,7 +292,7 @@ class CpuPolicy:
     def _improve_alone(
         self, structure: Structures, problem: Problem, most: float, worth: float = 1.0
     ) -> bool:
-        """Compiles a kernel for this problem alone; whether there is one.
+        """Compiles a specialised kernel for a problem; whether there is one.
 
         Not where it is not expected to be `worth` times as fast as one of `most` seconds.
         It has the schedule of the nearest shape's winner, where there is one that suits. Where no
@@ -317,7 +317,7 @@ class CpuPolicy:
         return False
 
     def _improve_general(self, structure: Structures, problem: Problem, decision: Decision) -> None:
-        """Compiles another general kernel, if that is clearly better for this problem."""
+        """Compiles another general kernel, if it is clearly better for a problem."""
         seconds, schedule = self._best(problem, general=True)
         variant = without_parts(problem, schedule)
         if seconds * WORTH_COMPILING > decision.seconds or variant in structure.wanted:
@@ -330,5 +330,5 @@ class CpuPolicy:
         self._tiers.tell()
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
-        """The schedule that the cost model ranks first, and its expected seconds."""
+        """The cost model's best schedule, and its estimated seconds."""
         return ranking_in(self._tiers.apart, problem, general=general)[0]

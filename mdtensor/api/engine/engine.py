@@ -1,4 +1,4 @@
-"""Engine: chooses a kernel for a problem on one device.
+"""The engine of a device, which chooses a kernel for each problem.
 
 A computation that was tuned on this device runs a kernel with its own constants. Every other runs
 a general kernel of its structure, compiled once for all shapes, until a better one is found in the
@@ -43,7 +43,7 @@ MOST_STRUCTURES = 512
 
 
 class Engine:
-    """Chooses and compiles kernels for one device. Safe for use by many threads."""
+    """The engine of one device, which chooses and compiles its kernels."""
 
     def __init__(self, device: ComputeDevice, store: Callable[[], Store]) -> None:
         self.device = device
@@ -73,7 +73,7 @@ class Engine:
 
     @cached_property
     def environment(self) -> str:
-        """The key of this device, driver and code generator in the store."""
+        """The store's key for this device, driver and code generator."""
         target = self.target
         return f"{target.name} x{target.cores} | {target.driver} | generator {CODE_GENERATION}"
 
@@ -83,14 +83,14 @@ class Engine:
         return self._open_store()
 
     def choose(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice:
-        """The kernel for an `md_hom`: tuned if the store has a winner, else a general one."""
+        """The kernel for an `md_hom`: the store's winner if there is one, else the usual one."""
         problem = self.problem_of(md_hom)
         if use_store and (tuned := self.tuned(problem)):
             return tuned
         return self.usual(problem)
 
     def chosen(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice:
-        """The same, as it was chosen since there were new kernels."""
+        """`choose`, memoised until kernels change."""
         choice = self.tiers.known(md_hom, use_store=use_store)
         if choice is None:
             generation = invalidation.generation()
@@ -99,7 +99,7 @@ class Engine:
         return choice
 
     def serving(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice | Evaluated:
-        """What computes an `md_hom` for a call: its kernel, or NumPy until there is one.
+        """The kernel of an `md_hom`, or NumPy's evaluation of it until a kernel is compiled.
 
         It is evaluated where that is done before a kernel is compiled. The background compiles the
         structure's first kernel once it comes again.
@@ -109,7 +109,7 @@ class Engine:
         return found or self.chosen(md_hom, use_store=use_store)
 
     def _evaluated(self, md_hom: MDHom, *, use_store: bool) -> Evaluated | None:
-        """What evaluates an `md_hom`; None where there is a kernel, or one is compiled sooner."""
+        """NumPy's evaluation of an `md_hom`; None where a kernel exists, or is compiled sooner."""
         policy = self.policy
         if not self._evaluates or not isinstance(policy, CpuPolicy):
             return None
@@ -128,16 +128,16 @@ class Engine:
         return evaluated(md_hom, ask, is_kept, partial(policy.account_of, structure, sizes))
 
     def problem_of(self, md_hom: MDHom) -> Problem:
-        """The problem of an `md_hom`, as the device computes it."""
+        """The problem of an `md_hom`, as lowered for the device."""
         return self._problems.made(md_hom, lambda: problem_of_device(md_hom, self.target))
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
-        """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""
+        """Whether the device's kernels can read zeros out of bounds, in place of guards."""
         problem = self.problem_of(md_hom)
         return self.target.kind == "gpu" and zero_filled(problem) != problem
 
     def tuned(self, problem: Problem) -> KernelChoice | None:
-        """The winner that the store knows for this problem and device, compiled; else None."""
+        """The store's winner for a problem on this device, compiled; None where there is none."""
         winner = self.winner(problem)
         if winner is None:
             return None
@@ -153,7 +153,7 @@ class Engine:
         return None
 
     def winner(self, problem: Problem) -> tuple[WinnerRow, Schedule] | None:
-        """The winner that the store knows for this problem and device, and its schedule."""
+        """The store's winner for a problem on this device, with its schedule; None without one."""
         row = self._seen_winners.winner(problem_key(problem))
         if row is None:
             return None
@@ -170,7 +170,7 @@ class Engine:
         return self._seen_winners.neighbours(key_form(GENERALISE(problem)[0]), problem)
 
     def _default_winners(self) -> list[WinnerRow]:
-        """The winners that the package has for devices like this one."""
+        """The winners shipped with the package for devices like this one."""
         from mdtensor.autotune.defaults.defaults_file import default_winners
 
         return default_winners(self.target)
@@ -178,44 +178,44 @@ class Engine:
     def keep_winner(
         self, problem: Problem, schedule: Schedule, source: KernelSource, program: CompiledProgram
     ) -> None:
-        """Keeps the program of a schedule that is about to be a problem's winner."""
+        """Caches the program of a schedule that is about to become a problem's winner."""
         self._winners.keep_program(problem, schedule, source, program)
 
     def _drop(self, row: WinnerRow, reason: str) -> None:
-        """Removes a winner that nobody can use, so that a search may find another."""
+        """Removes an unusable winner from the store, so that a search may find another."""
         import logging  # which calls do without
 
         logging.getLogger("mdtensor").info("dropped a winner of %s: %s", row.problem, reason)
         self.store.drop(row)
 
     def _winning(self, problem: Problem) -> Schedule | None:
-        """The schedule that the store knows for this problem and device."""
+        """The schedule of the store's winner for a problem on this device."""
         winner = self.winner(problem)
         return None if winner is None else winner[1]
 
     def specialised(
         self, problem: Problem, schedule: Schedule, origin: str, seconds: float
     ) -> KernelChoice:
-        """A kernel with the problem's own constants."""
+        """A kernel with the problem's sizes as constants."""
         return specialised(problem, schedule, self.device, origin, seconds)
 
     def source(self, problem: Problem, schedule: Schedule) -> KernelSource:
-        """The text of a problem's kernels by a schedule."""
+        """The source of a problem's kernels by a schedule."""
         return source_of(problem, schedule, self.target)
 
     def source_again(self, md_hom: MDHom, choice: KernelChoice) -> KernelSource:
-        """The text of a chosen kernel, made once more, for who watches the passes."""
+        """The source of a chosen kernel, lowered again so that its passes can be observed."""
         problem = problem_of_device(md_hom, self.target)
         if choice.variant is None:
             return self.source(problem, choice.schedule)
         return self.source(GENERALISE(problem)[0], choice.variant)
 
     def usual(self, problem: Problem) -> KernelChoice:
-        """The kernel that calls run now where there is no winner."""
+        """The kernel that untuned calls run now."""
         return self.policy.now(problem) or self.untuned(problem)
 
     def untuned(self, problem: Problem) -> KernelChoice:
-        """A kernel with the problem's own constants, else the general one that suits it best.
+        """A specialised kernel, where there is one, else the best general one.
 
         This waits for a compiler where a GPU's policy finds the former worth it, `choose` may not.
         """
@@ -228,7 +228,7 @@ class Engine:
         return self.policy.general(structure, sizes, problem)
 
     def structure(self, general: Problem) -> Structures:
-        """The structure of that problem with names."""
+        """The table of general kernels of a problem with symbolic sizes."""
         structure = self.structures.get(general)
         if structure is None:
             with self._lock:
@@ -239,7 +239,7 @@ class Engine:
         return structure
 
     def _let_go(self) -> None:
-        """Drops the structures that were not used for longest, and all that calls keep.
+        """Evicts the least recently used structures, and clears the call caches.
 
         What calls keep has kernels in its hands, which stay as long as something runs them. Calls
         that go on ask for their structures again, so the next time others are the oldest.
@@ -254,5 +254,5 @@ class Engine:
             notify()
 
     def settle(self, timeout: float = 60.0) -> None:
-        """Waits until the better kernels that calls asked for are compiled."""
+        """Waits until all requested better kernels are compiled."""
         self.tiers.background.settle(timeout)

@@ -1,4 +1,4 @@
-"""The lowest tier: an `md_hom` that NumPy's functions compute until there is a kernel."""
+"""The lowest tier: an `md_hom` evaluated by NumPy until a kernel is compiled."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ FIRST_CALL = 4.5e-4
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An `md_hom`, and the program that evaluates it."""
+    """An `md_hom` with the NumPy program that evaluates it."""
 
     md_hom: MDHom
     program: CompiledProgram
 
 
 def is_on() -> bool:
-    """Whether calls are evaluated that have no kernel yet: unless `MDTENSOR_TIER0` is 0."""
+    """Whether NumPy may evaluate calls without a kernel: unless `MDTENSOR_TIER0` is 0."""
     return os.environ.get(VARIABLE) != "0"
 
 
 def seconds_to_compile(md_hom: MDHom, *, has_window: bool) -> float:
-    """Estimates the seconds to choose, lower and compile a structure's first kernel."""
+    """Estimated seconds to choose, lower and compile a structure's first kernel."""
     functions = [n for n in in_order(md_hom.scalar.results) if n.op in LONG_FUNCTIONS]
     beyond = max(0, len(md_hom.inp_view) - 2)
     return COMPILING + FUNCTION * len(functions) + ACCESS * beyond + WINDOW * has_window
@@ -57,7 +57,7 @@ def evaluated(
     is_kept: Callable[[], bool] = lambda: False,
     account_of: Callable[[float], TimeSpent] = lambda seconds: TimeSpent(),
 ) -> Evaluated | None:
-    """What evaluates an `md_hom`; None where its first kernel is compiled, or loaded, sooner.
+    """NumPy's evaluation of an `md_hom`; None where its first kernel is compiled or loaded sooner.
 
     `ask` is called once a launch comes again, and later when they come so `often` that a kernel is
     worth compiling; its `worth` are the seconds of one. `is_kept` loads a kernel that an earlier

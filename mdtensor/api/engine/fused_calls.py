@@ -1,4 +1,4 @@
-"""Fused calls: frequent steps of a call get one kernel.
+"""Fused calls: frequent steps of a call, compiled into one kernel.
 
 A launch takes longer than a small kernel runs. Where the calling thread runs all steps of a call,
 one kernel with their constants is compiled in the background, which later calls take. So is one
@@ -43,7 +43,7 @@ _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
 
 
 class FusedKernel:
-    """The one kernel of several steps, and these as problems with their schedules.
+    """A kernel fused from several steps, and their problems and schedules.
 
     Its program is loaded by who launches it first.
     """
@@ -58,7 +58,7 @@ class FusedKernel:
 
     @cached_property
     def program(self) -> protocol.CompiledProgram:
-        """The program, on the operands and results of the steps."""
+        """The loaded program, on the operands and results of the steps."""
         return self._load()
 
 
@@ -69,7 +69,7 @@ WORTH_ROWS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The steps of a program, some of them fused, the temporaries that are left, and the kernels.
+    """A program's steps after fusion, with its remaining temporaries and its fused kernels.
 
     `winners` are those of the store that it was made under.
     """
@@ -81,39 +81,39 @@ class Fusion:
 
 
 def is_worth_joining(seconds: float, apart: float) -> bool:
-    """Whether a program by rows is expected to take no longer than its steps apart."""
+    """Whether fusion by rows is expected to take no longer than the separate steps."""
     return seconds <= apart
 
 
 class FusionPolicy(Protocol):
-    """What a kind of device fuses, when that pays, and how kernels are chosen and loaded."""
+    """A device kind's policy of fusion: candidates, profitability, and compilation."""
 
     most: int
     joins_all: bool
 
     def runs(self, program: Program) -> dict[int, FusedStep]:
-        """The runs of steps that may have one kernel, by the numbers of their first steps."""
+        """The runs of steps that can be fused, by the index of each run's first step."""
         ...
 
     def worth_launches(self, program: Program, *, alone: bool) -> int | None:
-        """After how many launches fused kernels are worth their compilation; None for never."""
+        """The number of launches after which fusion pays; None for never."""
         ...
 
     def best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
-        """The schedule of a chain that the cost model ranks first, and its seconds."""
+        """The best schedule of a chain by the cost model, and its seconds."""
         ...
 
     def seconds_apart(self, problem: Problem) -> float:
-        """What a step is expected to take as a kernel of its own."""
+        """The expected seconds of a step as a separate kernel."""
         ...
 
     def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
-        """Compiles; returns what loads the program."""
+        """Compiles a source; returns a function that loads the program."""
         ...
 
 
 class OnProcessor:
-    """Fusion on processors: calls of small steps, and runs by rows that save a part of the time."""
+    """Fusion on CPUs: of small steps, and of runs by rows that save enough time."""
 
     most, joins_all = _MOST_JOINED, True
 
@@ -121,11 +121,11 @@ class OnProcessor:
         self._tiers = tiers
 
     def runs(self, program: Program) -> dict[int, FusedStep]:
-        """The runs that share rows."""
+        """The runs of steps that share rows."""
         return fused_runs(program)
 
     def worth_launches(self, program: Program, *, alone: bool) -> int | None:
-        """So many that they take a tenth of a second; None where rows save too little."""
+        """The launches that fill a tenth of a second; None where rows save too little."""
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(program.steps)
         if not alone:
             seconds += sum(self._least_seconds(step.md_hom) for step in program.steps)
@@ -134,22 +134,22 @@ class OnProcessor:
         return math.ceil(WORTH_OFTEN / seconds)
 
     def best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
-        """What ranks first, found in the compiler's process."""
+        """The best schedule by the cost model, ranked in the compiler's process."""
         from mdtensor.lower.search.chain_candidates import best_on_rows
 
         return self._tiers.apart.call(best_on_rows, chain, self._tiers.target)
 
     def seconds_apart(self, problem: Problem) -> float:
-        """What the best candidate is expected to take."""
+        """The best candidate's estimated seconds."""
         return ranking_in(self._tiers.apart, problem)[0][0]
 
     def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
-        """Compiles, and loads at once."""
+        """Compiles and loads a source at once."""
         program = self._tiers.apart.compile(source)
         return lambda: program
 
     def _most_saved(self, program: Program) -> float:
-        """What blocks of rows save at most: launches, moving what lies between, reading again."""
+        """An upper bound on the seconds that row blocks save: launches, temporaries, rereads."""
         reads = Counter(slot for step in program.steps for slot in step.operands)
         moved = 2 * sum(spec.nbytes for spec in program.between.values())
         specs = {
@@ -162,7 +162,7 @@ class OnProcessor:
         return launches + moved / self._tiers.target.bandwidth
 
     def _least_seconds(self, md_hom: MDHom) -> float:
-        """What a step takes at least: its arithmetic on all cores, or moving its results."""
+        """A lower bound on a step's seconds: its arithmetic on all cores, or its stores."""
         target = self._tiers.target
         moved = sum(buffer.spec.nbytes for buffer in md_hom.outputs)
         return max(md_hom.points / (target.rate * target.cores), moved / target.bandwidth)
@@ -190,7 +190,7 @@ class FusedPrograms:
         self.made: dict[tuple[Program, bool], Fusion] = {}
 
     def fused(self, program: Program, *, use_store: bool) -> Fusion | None:
-        """What became of a program, if some of its steps have one kernel."""
+        """The fusion of a program, if some of its steps are compiled into one kernel."""
         made = self._known(program, use_store=use_store)
         if made is None or not made.kernels:
             return None
@@ -206,9 +206,9 @@ class FusedPrograms:
     def counted(
         self, program: Program, run: Callable[..., None], *, use_store: bool, alone: bool
     ) -> Callable[..., None]:
-        """Runs a program step by step, and asks for fused kernels once that took long.
+        """A launch of a program step by step that requests fusion once it has run long enough.
 
-        Where the calling thread does not do it `alone`, there are such only by rows.
+        Where the calling thread does not run it `alone`, only runs by rows are fused.
         """
         if self._known(program, use_store=use_store) is not None:
             return run
@@ -251,7 +251,7 @@ class FusedPrograms:
             self._tiers.tell()
 
     def _by_rows(self, program: Program) -> FusedKernel | None:
-        """The kernel of a program block of rows by block of rows, where that is faster."""
+        """The kernel of a program by blocks of rows; None where that is not faster."""
         from mdtensor.kernels.chain_program import chain_program_of
         from mdtensor.lower.search.chain_candidates import row_chain
 

@@ -1,4 +1,4 @@
-"""Fusion on GPUs: runs of steps that groups compute on their rows, or one group where small."""
+"""Fusion on GPUs: steps that share rows run within work-groups, small ones in a single group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class OnGpu:
-    """The kind of fusion that GPUs have, see `fused_calls.Kind`."""
+    """Fusion on GPUs, see `fused_calls.FusionPolicy`."""
 
     most, joins_all = 512, False
 
@@ -35,7 +35,7 @@ class OnGpu:
         self._tiers, self._problem_of = tiers, problem_of
 
     def runs(self, program: Program) -> dict[int, FusedStep]:
-        """The runs that share rows or are small, of steps that read an element a few times."""
+        """The runs of steps that share rows or are small, and read each element a few times."""
         return fused_runs(program, self._may_be_one)
 
     def _may_be_one(self, steps: Sequence[Step], own: Sequence[int]) -> bool:
@@ -45,18 +45,18 @@ class OnGpu:
         return bool(rows_within(steps, own)) or all(map(is_small, problems))
 
     def worth_launches(self, program: Program, *, alone: bool) -> int | None:
-        """A call that comes again is worth a kernel, if it has such runs."""
+        """Two launches for a call with such runs; None for other calls."""
         return AGAIN if self.runs(program) else None
 
     def best_on_rows(self, chain: RowChain) -> tuple[float, OnBlocks, ChainSchedule] | None:
-        """What ranks first; there are few."""
+        """The best of the few schedules by the cost model."""
         return best_on_gpu_rows(chain, self._tiers.target)
 
     def seconds_apart(self, problem: Problem) -> float:
-        """What a step takes at least."""
+        """A lower bound on the seconds of a step as a separate kernel."""
         return least_apart(problem, self._tiers.target)
 
     def loading(self, source: KernelSource) -> Callable[[], protocol.CompiledProgram]:
-        """Compiles; calls load, as what touches the device is theirs (see `gpu_tier`)."""
+        """Compiles a source; the load is left to calls, which own the device (see `gpu_tier`)."""
         compiled = self._tiers.device.compiled(source)
         return lambda: self._tiers.device.load(compiled)

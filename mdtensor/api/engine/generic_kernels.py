@@ -1,4 +1,4 @@
-"""Structures: kernels that are generic in shapes, and the decision how each shape is computed."""
+"""Structures: kernels generic in extents, and the cached decision of how to run each shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kernel = TypeVar("Kernel")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a shape is computed: by which general schedule, among how many groups; seconds.
+    """The decision for a shape: a general schedule, its number of groups, its expected seconds.
 
     It is `scaled` where the cost model was asked for another shape, which is near this one.
     """
@@ -39,7 +39,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Alike:
-    """What is known of shapes whose extents have the same bit lengths.
+    """The decisions cached for shapes whose extents have the same bit lengths.
 
     `decisions` are those of sizes for which the cost model was asked, `first` the first of them
     with its points. `is_ranked` says whether general schedules were ranked for one of the shapes.
@@ -55,7 +55,7 @@ class Alike:
 # Without slots: in Python 3.12.3, generic classes that have some cannot be referred to weakly.
 @dataclass
 class Structure(Generic[Kernel]):
-    """The general kernels of one structure, by their schedule without parts.
+    """The general kernels of one structure, by schedule without parts.
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
     The structure with the greatest `used` was asked for last. Without a kernel, its launches are
@@ -82,7 +82,7 @@ class Structure(Generic[Kernel]):
 
     @property
     def first_variant(self) -> Schedule:
-        """The schedule of the first kernel, while others may be added."""
+        """The schedule of the first kernel, safe while another thread adds kernels."""
         first, *_ = tuple(self.variants)
         return first
 
@@ -98,17 +98,17 @@ class Structure(Generic[Kernel]):
             alike.decisions.clear()
 
     def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
-        """Keeps a decision of the cost model, for the shape and for shapes near it."""
+        """Caches a decision of the cost model, for its shape and for near ones."""
         alike = self.alike(sizes)
         alike.decisions.keep(sizes, decision)
         alike.first = alike.first or (decision, self._points(sizes))
 
     def alike(self, sizes: tuple[int, ...]) -> Alike:
-        """What is known of shapes with the same bit lengths of extents."""
+        """The cache entry for shapes with the same bit lengths of extents."""
         return self.shapes.made(self._lengths(sizes), Alike)
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
-        """The decision for a shape: its own, or that of a nearby shape, scaled.
+        """The cached decision for a shape: its own, or a near shape's, scaled.
 
         Extents are near where their numbers of binary digits are; the seconds go with the number
         of points. None where there is no such shape, where it is clear that
@@ -151,7 +151,7 @@ class Structure(Generic[Kernel]):
 
 
 class Reference(Generic[Kernel]):
-    """A weak reference to a structure, which is looked up again if it was dropped."""
+    """A weak reference to a structure; one that was dropped is looked up again."""
 
     def __init__(self, found: Structure[Kernel], look: Callable[[Problem], Structure[Kernel]]):
         self.general = found.general

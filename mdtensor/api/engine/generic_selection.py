@@ -1,4 +1,4 @@
-"""How general kernels serve shapes: which of a structure's suits one, in how many parts.
+"""Selection of a general kernel for a shape, and of its number of parts.
 
 A general kernel takes extents, strides and numbers of parts when it is launched.
 """
@@ -23,7 +23,7 @@ from mdtensor.specs import Target
 def decide(
     structure: Structures, sizes: tuple[int, ...], problem: Problem, target: Target
 ) -> Decision | None:
-    """What the cost model says of a shape: which kernel is best, and how many groups pay.
+    """The decision of the cost model for a shape: the best kernel, and its number of groups.
 
     None where all kernels take more scratch memory than the shape may have.
     """
@@ -58,7 +58,7 @@ def serves(
     parts: Sequence[int],
     problem: Callable[[], Problem],
 ) -> bool:
-    """Whether a general kernel takes no more scratch memory for a shape than that may have."""
+    """Whether a general kernel stays within a shape's limit of scratch memory."""
     source, _ = structure.variants[variant]
     return fits_scratch_limit(source, (*sizes, *launch_sizes(sizes, variant, parts)), problem)
 
@@ -66,7 +66,7 @@ def serves(
 def parts_of(
     structure: Structures, sizes: tuple[int, ...], decision: Decision, target: Target
 ) -> tuple[int, ...]:
-    """The parts that suit a shape, by what was decided of it."""
+    """The number of parts of each dim that suit a shape, under a decision."""
     variant, general = decision.variant, structure.general
     if decision.groups == 1:
         return (1,) * len(variant.parts)
@@ -83,13 +83,13 @@ def parts_of(
 def spread(
     structure: Structures, sizes: tuple[int, ...], decision: Decision, target: Target
 ) -> Schedule:
-    """The general schedule of a decision with the parts that suit a shape."""
+    """The general schedule of a decision, with the parts for a shape."""
     parts = parts_of(structure, sizes, decision, target)
     return replace(decision.variant, parts=parts, inline=decision.groups == 1)
 
 
 def block_by_block(problem: Problem, variant: Schedule) -> Schedule:
-    """A general schedule for a GPU: kept dims divided as far as there are blocks."""
+    """A general GPU schedule in which every block of the kept dims is a part."""
     parts = tuple(
         1
         if problem.reduced[d]
@@ -100,14 +100,14 @@ def block_by_block(problem: Problem, variant: Schedule) -> Schedule:
 
 
 def without_parts(problem: Problem, schedule: Schedule) -> Schedule:
-    """The general schedule: parts decided at launch, reductions split only where they were."""
+    """The schedule of a general kernel, whose number of parts is set at launch."""
     parts = tuple(0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims)
     general = replace(schedule, parts=parts, inline=False)
     return scattering(problem, general) if schedule.scatter else general
 
 
 def launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]) -> list[int]:
-    """The blocks of a part and the number of parts, of every dim, for a general kernel.
+    """The launch-time sizes of a general kernel: blocks per part and parts, of every dim.
 
     They are those of `lower.schedule.tiling` for a dim of this extent, which the first sizes are.
     """
@@ -122,10 +122,10 @@ def launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]
 
 @lru_cache(1024)
 def _in_one_part(schedule: Schedule) -> Schedule:
-    """The same as one group that the calling thread runs."""
+    """The schedule with one part per dim, inline in the calling thread."""
     return replace(schedule, parts=(1,) * len(schedule.parts), inline=True)
 
 
 def _splits_reductions(problem: Problem, variant: Schedule) -> bool:
-    """Whether a general schedule lets groups share a reduction."""
+    """Whether a general schedule splits a reduction over groups."""
     return any(variant.parts[d] == 0 for d in problem.contracted)

@@ -1,4 +1,4 @@
-"""The policy of GPUs: a shape's own kernel, and a general one that runs until it is compiled.
+"""The GPU policy: specialised kernels, with a general one as a fallback while they compile.
 
 The first call of a structure waits for a kernel of its own, and has a general one of the structure
 compiled in the background. Other shapes of it begin with that one at once.
@@ -54,7 +54,7 @@ class GpuPolicy:
         self._device, self._target = tiers.device, tiers.target
 
     def now(self, problem: Problem) -> KernelChoice | None:
-        """A problem's own kernel, or one that stands in for it.
+        """A problem's specialised kernel, or a general one as its fallback.
 
         None where a call must wait, where nothing compiles, and where it is not worth constants.
         """
@@ -68,9 +68,9 @@ class GpuPolicy:
         return self._stand_in(problem)
 
     def own(self, problem: Problem) -> KernelChoice | None:
-        """A kernel with the problem's own constants, as the cost model or a process before chose.
+        """A specialised kernel, by the schedule of the cost model or of an earlier process.
 
-        None where it is not worth them, and where neither of the best two compiles.
+        None where the problem is not worth one, and where neither of the best two compiles.
         """
         if not _is_worth_constants(problem):
             return None
@@ -93,7 +93,7 @@ class GpuPolicy:
     def general(
         self, structure: Structures, sizes: tuple[int, ...], problem: Problem
     ) -> KernelChoice:
-        """The first general kernel of a structure, with a part for each block."""
+        """The first general kernel of a structure, with one part per block."""
         variant = structure.first_variant
         source, program = structure.variants[variant]
         schedule = block_by_block(problem, variant)
@@ -102,10 +102,10 @@ class GpuPolicy:
         return KernelChoice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
 
     def at_once(self, *_: object, use_store: bool) -> None:
-        """Returns None: whether a problem is worth constants takes a look at it."""
+        """Returns None: the policy needs the problem itself."""
 
     def _compiled(self, problem: Problem) -> CompiledKernel | None:
-        """The best kernel of the two that the cost model ranks first that compiles."""
+        """The first to compile of the cost model's best two schedules, or of the cached choice."""
         known = self._winners.choice(problem)
         for seconds, schedule in [known] if known else ranked(problem, self._target, most=2)[:2]:
             made = self._made_as_chosen(problem, seconds, schedule)
@@ -116,7 +116,7 @@ class GpuPolicy:
         return None
 
     def _stand_in(self, problem: Problem) -> KernelChoice | None:
-        """A general kernel for a problem; None where none is compiled, or it would take long."""
+        """A general kernel as a fallback; None where none is compiled, or it would be slow."""
         general, sizes = GENERALISE(problem)
         structure = self._structure_of(general)
         self._load_general(structure)
@@ -145,7 +145,7 @@ class GpuPolicy:
         return choice
 
     def _waited_for(self, problem: Problem, other: CompiledProgram) -> CompiledProgram:
-        """The problem's own program, which later calls take; the other where none compiles."""
+        """A problem's specialised program, compiled now; `other` where none compiles."""
         own = self.own(problem)
         if own is None:
             return other
@@ -153,7 +153,7 @@ class GpuPolicy:
         return own.program
 
     def _improve(self, problem: Problem) -> None:
-        """Compiles a problem's own kernel, for the next call to load."""
+        """Compiles a problem's specialised kernel, for the next call to load."""
         reached = self._tiers.reached(problem)
         if reached is None or (isinstance(reached, KernelChoice) and reached.is_general):
             made = self._compiled(problem)
@@ -168,7 +168,7 @@ class GpuPolicy:
         self._tiers.background.ask(general, make, must=True)
 
     def _make_general(self, general: Problem, problem: Problem) -> None:
-        """Compiles the general kernel that suits a problem best, where none does nearly as well."""
+        """Compiles the best general kernel for a problem, unless one is nearly as good."""
         structure = self._structure_of(general)
         ranking = self._best_of(problem, self._variants(problem))
         known = self._best_of(problem, structure.wanted)
@@ -185,7 +185,7 @@ class GpuPolicy:
                 return
 
     def _load_general(self, structure: Structures) -> None:
-        """Loads what the background compiled for a structure, or a process before."""
+        """Loads the general kernel that the background or an earlier process compiled."""
         general = structure.general
         made = self._tiers.table.pop(general, None)
         if made is None and not structure.wanted and (kept := self._winners.choice(general)):
@@ -210,7 +210,7 @@ class GpuPolicy:
             return None
 
     def _variants(self, problem: Problem) -> list[Schedule]:
-        """Schedules that a general kernel may have, which is compiled for this problem first."""
+        """The candidate schedules of a general kernel, for a structure's first problem."""
         from mdtensor.lower.gpu.space.generic_candidates import general_candidates
         from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 
@@ -220,7 +220,7 @@ class GpuPolicy:
     def _best_of(
         self, problem: Problem, variants: Iterable[Schedule]
     ) -> list[tuple[float, Schedule]]:
-        """General schedules with the seconds that the cost model expects, the best first."""
+        """General schedules sorted by the cost model's seconds, each with them."""
         from mdtensor.lower.search.candidates import estimated
 
         found = [
@@ -235,7 +235,7 @@ class GpuPolicy:
 
 
 def _is_worth_constants(problem: Problem) -> bool:
-    """Whether a problem has many points, or many for each work-item of a general kernel."""
+    """Whether a problem is large enough for a specialised kernel."""
     items = math.prod(problem.extent(d) for d in problem.kept)
     if items == 1 and problem.scanned < 0 and not problem.keeps_order:
         items = _SHARING

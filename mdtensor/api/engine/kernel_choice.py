@@ -1,4 +1,4 @@
-"""Choices: the kernel of a problem, and how it is made from a schedule."""
+"""Kernel choices, and the compilation of a kernel from a schedule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Structures = Structure[Kernels]
 
 @dataclass(frozen=True, slots=True)
 class KernelChoice:
-    """A chosen kernel: its schedule, program and source, and where the schedule came from.
+    """A chosen kernel: its schedule, program and source, and the origin of the schedule.
 
     `improves` tells whether the background is looking for a better one, `variant` is the schedule
     of the general kernel where it is one.
@@ -62,20 +62,20 @@ class KernelChoice:
 
     @property
     def is_general(self) -> bool:
-        """Whether this is a kernel for all shapes of a structure."""
+        """Whether the kernel serves all shapes of a structure."""
         return self.origin == GENERAL
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredChoice:
-    """A program that was chosen for a problem that nobody looked at; `choice` does, for traces."""
+    """A program chosen without a look at its problem; `choice` describes it for traces."""
 
     program: CompiledProgram
     choice: Callable[[], KernelChoice]
 
 
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
-    """The text of a problem's kernels by a schedule, whoever made it.
+    """Lowers a problem by a schedule to the source of its kernels.
 
     Raises LoweringError where the schedule does not fit.
     """
@@ -92,7 +92,7 @@ def _called(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
 
 
 def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> KernelSource:
-    """Lowers and renders a problem by a schedule, in the compiler's process where it has one.
+    """The source of a problem's kernels by a schedule, lowered in the compiler's process if any.
 
     Raises what `source_of` raises.
     """
@@ -103,7 +103,7 @@ def source_in(compiler: Compiles, problem: Problem, schedule: Schedule) -> Kerne
 def specialised(
     problem: Problem, schedule: Schedule, compiler: Compiles, origin: str, seconds: float
 ) -> KernelChoice:
-    """A kernel with the problem's own constants."""
+    """A kernel with the problem's sizes as constants."""
     source = source_in(compiler, problem, schedule)
     return KernelChoice(problem, schedule, origin, seconds, source, compiler.compile(source))
 
@@ -115,12 +115,12 @@ def add_general(structure: Structures, variant: Schedule, compiler: Compiles) ->
 
 
 def general_kernel(source: KernelSource, compiler: Compiles) -> Kernels:
-    """A general kernel, compiled; its sizes follow with each shape."""
+    """A compiled general kernel; its sizes are bound per shape."""
     return source, compiler.compile(source, [1] * len(source.sizes))
 
 
 def compile_thoroughly(structure: Structures, variant: Schedule, compiler: Compiles) -> bool:
-    """Compiles a general kernel again that was compiled in haste; whether it was.
+    """Recompiles with optimisation a general kernel compiled in haste; whether it was.
 
     Where the compiler refuses that, which it did not in haste, nobody tries again.
     """
@@ -136,7 +136,7 @@ def compile_thoroughly(structure: Structures, variant: Schedule, compiler: Compi
 
 
 def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:
-    """Schedules by the cost model; it and the lowering are loaded where nobody tuned."""
+    """Schedules ranked by the cost model, which is imported on first use."""
     from mdtensor.lower.search.candidates import ranked
 
     return ranked(problem, target, **options)
@@ -145,6 +145,6 @@ def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float
 def ranking_in(
     compiler: Compiles, problem: Problem, *, general: bool = False
 ) -> list[tuple[float, Schedule]]:
-    """Ranks schedules by the cost model, the best first, in the compiler's process if any."""
+    """Schedules ranked by the cost model, the best first; in the compiler's process if any."""
     rank = compiler.call if isinstance(compiler, CompilerApart) else _called
     return rank(ranked, problem, compiler.target, general=general, most=1)

@@ -1,4 +1,4 @@
-"""Launch counters: programs that tell, once, that they were launched often.
+"""Launch counters: programs that call back, once, after a number of launches.
 
 A general kernel serves all shapes; one whose launches have taken as long as a compiler does is
 worth a kernel with its own constants. Launches count until tables are emptied for that one.
@@ -24,7 +24,7 @@ LONG_RUN = 3.0  # seconds of launches without kernels, after which a process get
 
 
 class LaunchNumbers:
-    """Numbers of launches, of which no two threads get the same one, and who waits for one.
+    """A thread-safe launch counter with a single callback.
 
     `elsewhere` are functions that tell how many launches others counted.
     """
@@ -36,11 +36,11 @@ class LaunchNumbers:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether nobody was told so far."""
+        """Whether the callback is still pending."""
         return bool(self._tells)
 
     def count(self) -> None:
-        """Counts a launch; somebody is told of number `last`, or of the first one behind it."""
+        """Counts a launch; the callback runs at launch `last`, or at the first one after it."""
         number = next(self._own)
         if self.elsewhere:
             number += sum([count() for count in self.elsewhere])
@@ -50,7 +50,7 @@ class LaunchNumbers:
 
 
 class AroundProgram(ABC):
-    """A program that does more at each launch, as `_around` says; not when `bound` to others."""
+    """A program whose launches are wrapped by `_around`, except when `bound` to other sizes."""
 
     def __init__(self, program: CompiledProgram) -> None:
         self.program = program
@@ -60,25 +60,25 @@ class AroundProgram(ABC):
         self._around(self.program)(*arrays)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CompiledProgram:
-        """The program for other sizes."""
+        """The program bound to other sizes, without the wrapper."""
         return self.program.bound(sizes, inline)
 
     def launcher(self) -> Launch:
-        """A launcher of the program that does more."""
+        """A wrapped launcher of the program."""
         return self._around(self.program.launcher())
 
     def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
-        """A beginner of the program that does more."""
+        """A wrapped beginner of the program."""
         launch, wait = self.program.beginner(behind=behind)
         return self._around(launch), wait
 
     @abstractmethod
     def _around(self, launch: Launch) -> Launch:
-        """A launch of the program that does more."""
+        """Wrap a launch of the program."""
 
 
 class Counted(AroundProgram):
-    """A counted program; `tell` is called once, by the thread of launch number `launches`.
+    """A counted program; `tell` is called once, in the thread of launch number `launches`.
 
     All launchers of it count together, those of programs that are `bound` to other sizes do not.
     """
@@ -141,7 +141,7 @@ class Repeated(AroundProgram):
 
 
 class StandIn(AroundProgram):
-    """A fallback until a better program is compiled; `own` gives that one, and waits for it.
+    """A fallback until a better program is compiled; `own` waits for that one and returns it.
 
     A general kernel serves a shape at once. By its second launch the shape comes again, and
     `again` is called. Launches that take as long as compiling does wait: `own` is called by number
@@ -180,7 +180,7 @@ class StandIn(AroundProgram):
 
 
 def counting(launch: Launch, numbers: LaunchNumbers) -> Launch:
-    """The same launch with a counter."""
+    """Wrap a launch so that it is counted."""
 
     def counted(*arrays: Array) -> None:
         launch(*arrays)

@@ -1,4 +1,4 @@
-"""The program cache: machine code of tuned problems, kept from one process to the next.
+"""The program cache: machine code of tuned problems, shared between processes.
 
 The store has a winner's schedule. To lower its problem by it, and to write the program's text,
 takes longer than to load machine code; so beside the store lie the programs themselves, with what
@@ -41,7 +41,7 @@ _FOLDERS = ("lower", "kernels", "backends", "translate")
 
 
 class Winners:
-    """The programs of one device, in an environment that says what decides their machine code."""
+    """The machine code of one device's tuned problems, keyed by an environment fingerprint."""
 
     def __init__(self, device: ComputeDevice, environment: str, store: Callable[[], Store]) -> None:
         self._device = device
@@ -57,7 +57,7 @@ class Winners:
     def program(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
     ) -> tuple[KernelSource, CompiledProgram]:
-        """The program of a problem by a schedule, as it was kept; else compiled now, and kept.
+        """The program of a problem by a schedule: from the cache, or compiled now and cached.
 
         Raises what `source` raises, and CompileError.
         """
@@ -69,7 +69,7 @@ class Winners:
     def kept_program(
         self, problem: Problem, schedule: Schedule
     ) -> tuple[KernelSource, CompiledProgram] | None:
-        """The program that an earlier process kept; None where there is none that can be loaded."""
+        """The cached program of an earlier process; None where none can be loaded."""
         kept = self._kept(problem, schedule)
         if kept is not None:
             with suppress(CompileError):  # another driver by the same name and number
@@ -83,12 +83,12 @@ class Winners:
     def keep_program(
         self, problem: Problem, schedule: Schedule, source: KernelSource, program: CompiledProgram
     ) -> None:
-        """Keeps a program that will be a winner's, so that no call waits for a compiler."""
+        """Caches the program of a winner-to-be, so that no call waits for a compiler."""
         self._found.keep((problem, schedule), (source, program))
         self.keep_code(problem, schedule, source)
 
     def keep_code(self, problem: Problem, schedule: Schedule, source: KernelSource) -> None:
-        """Keeps the machine code that was made of a text, for later processes."""
+        """Caches the machine code of a source, for later processes."""
         machine = self._device.binaries.get(self._device.machine_code_key(source))
         if machine is not None:
             content = content_of(Compiled(source, machine))
@@ -97,7 +97,7 @@ class Winners:
     def compiled(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
     ) -> Compiled:
-        """The same as machine code, for threads that leave the device alone."""
+        """The machine code of a problem by a schedule, for threads that may not use the device."""
         return self._kept(problem, schedule) or self._made(problem, schedule, source)
 
     def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
@@ -124,7 +124,7 @@ class Winners:
         return f"{self._key(problem)}\n{schedule.to_json()}"
 
     def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
-        """The schedule that an earlier process chose for a problem, and its expected seconds."""
+        """The cached schedule of a problem, and its expected seconds; None without one."""
         row = self._store().choice(self._key(problem))
         if row is None:
             return None
@@ -134,11 +134,11 @@ class Winners:
             return None
 
     def keep_choice(self, problem: Problem, seconds: float, schedule: Schedule) -> None:
-        """Keeps a schedule that was chosen, for later processes."""
+        """Caches a chosen schedule, for later processes."""
         self._store().keep_choice(self._key(problem), schedule.to_json(), seconds)
 
     def _key(self, problem: Problem) -> str:
-        """The key of a problem's program, beside its schedule.
+        """The cache key of a problem's program, without its schedule.
 
         The store's key is a line for people, under which a wrong schedule would be slow; a wrong
         program would be wrong.
@@ -152,13 +152,13 @@ class Winners:
 
 
 def content_of(compiled: Compiled) -> bytes:
-    """A program as a file holds it: what a launch must know as JSON, then the machine code."""
+    """A program serialised for a file: the launch's metadata as JSON, then the machine code."""
     facts = {"source": data_of(compiled.source), **resources_of(compiled.machine)}
     return joined(facts, compiled.machine.code)
 
 
 def compiled_from(content: bytes | None) -> Compiled | None:
-    """The program of a file; None where it holds none that this code can read."""
+    """The program read from a file; None where this version cannot read it."""
     found = split(content)
     if found is None:
         return None
@@ -183,7 +183,7 @@ def _codegen_fingerprint() -> str:
 
 
 def _files(folder: str) -> Iterator[os.stat_result]:
-    """The files of Python in a folder and those below."""
+    """The Python files in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):

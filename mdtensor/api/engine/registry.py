@@ -1,4 +1,4 @@
-"""The registry of engines: from an `md_hom` and a kind of arrays to a kernel that runs."""
+"""The registry of engines, by the device of a call's arrays."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ forget = invalidation.clear
 
 @dataclass(frozen=True, slots=True)
 class CudaPlace:
-    """The number of the CUDA device that holds CuPy arrays."""
+    """The key of an engine for CuPy arrays: the number of their CUDA device."""
 
     number: int
 
 
 @cache
 def store() -> Store:
-    """The user's store of tuning results, and behind it the team's."""
+    """The store of tuning results: the user's, with the team's as its fallback."""
     from mdtensor.autotune.store.store import Store
     from mdtensor.autotune.store.team_store import TeamStore
 
@@ -57,7 +57,7 @@ def store() -> Store:
 
 
 def engine_for(arrays: str = "numpy") -> Engine:
-    """The engine that computes on arrays of a kind: "numpy" or "cupy"."""
+    """The engine for a kind of arrays: "numpy" or "cupy"."""
     place: object = arrays
     if arrays == "cupy":
         from mdtensor.backends.cuda.cupy_device import load_cupy
@@ -67,7 +67,7 @@ def engine_for(arrays: str = "numpy") -> Engine:
 
 
 def _opened(table: dict[Any, Engine], key: object, make: Callable[[], Engine]) -> Engine:
-    """The engine of a key, made by one thread where there is none yet."""
+    """The engine of a key in a table, opened under a lock if it is missing."""
     with _opening:
         if key not in table:
             with stage("open"):
@@ -86,7 +86,7 @@ def _open(place: object) -> Engine:
 
 
 def engine_called(name: str, arrays: str = "numpy") -> Engine:
-    """The engine of the device of that full name, whichever one is chosen.
+    """The engine of the device with a full name, chosen or not.
 
     Raises NoDeviceError where no device has that name.
     """
@@ -94,7 +94,7 @@ def engine_called(name: str, arrays: str = "numpy") -> Engine:
 
 
 def _open_called(name: str, arrays: str) -> Engine:
-    """The engine of a device, which is the one that others use where the device is opened once."""
+    """The engine of a named device; shared, where the device is already open."""
     from mdtensor.api.engine.engine import Engine
 
     if arrays == "cupy":
@@ -106,7 +106,7 @@ def _open_called(name: str, arrays: str) -> Engine:
 
 
 def use_device(name: str | None) -> None:
-    """Computes NumPy arrays on the device of that name from now on; None for the default."""
+    """Selects the device that computes NumPy arrays; None for the default."""
     from mdtensor.api.engine.engine import Engine
 
     said = name if name is not None else os.environ.get(select.VARIABLE, "")
@@ -120,7 +120,7 @@ def use_device(name: str | None) -> None:
 
 
 def use_cuda_device(name: str) -> None:
-    """Makes the CUDA device of that name this thread's current one, as CuPy does."""
+    """Makes the CUDA device of a name current in this thread."""
     from mdtensor.backends.cuda.cupy_device import load_cupy
 
     load_cupy().cuda.Device(cuda_number(name)).use()
@@ -136,7 +136,7 @@ def cuda_number(name: str) -> int:
 
 
 def device_name(arrays: str = "numpy") -> str | None:
-    """The name by which the device of arrays was chosen, or None for the default."""
+    """The name of the current device for a kind of arrays; None for the default one of NumPy's."""
     if arrays == "cupy":
         from mdtensor.backends.cuda.cupy_device import load_cupy, name_of
 
@@ -145,7 +145,7 @@ def device_name(arrays: str = "numpy") -> str | None:
 
 
 def choice_for(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice:
-    """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
+    """The kernel for an `md_hom`: cached, from the store, or by the cost model."""
     engine = engine_for(arrays)
     use_store = tuning_mode.uses_store()
     choice = engine.tiers.known(md_hom, use_store=use_store)
@@ -161,7 +161,7 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice:
 
 
 def serving(md_hom: MDHom, arrays: str = "numpy") -> KernelChoice | Evaluated:
-    """What computes an `md_hom` for a call: the kernel of its device, or NumPy until there is one.
+    """The kernel of an `md_hom`, or NumPy's evaluation of it until there is one.
 
     A first call needs no engine, unless something was tuned; the background opens one for others.
     """
@@ -186,29 +186,29 @@ _opener = Background[Callable[[], None]](lambda work: work())
 
 
 def _may_have_winners() -> bool:
-    """Whether the store has a winner; it is not opened where nothing was kept yet."""
+    """Whether the store may have a winner; an empty one is not opened for that."""
     return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
 
 
 def _ask_to_open(*, worth: float, often: bool) -> None:
-    """Enqueues the opening of the engine of NumPy's arrays, once launches come again."""
+    """Enqueues the opening of the engine for NumPy arrays, on repeated launches."""
     del often
     _opener.ask("numpy", _open_behind, worth=worth)
 
 
 def _open_behind() -> None:
-    """Opens the engine of NumPy's arrays, so that calls get kernels from then on."""
+    """Opens the engine for NumPy arrays in the background, and clears the call caches."""
     engine_for("numpy")
     forget()
 
 
 def watched(unseen: DeferredChoice) -> DeferredChoice:
-    """A program for arrays of NumPy that was chosen at once, as the current mode has it run."""
+    """A program for NumPy arrays, wrapped as the current tuning mode requires."""
     return tuning_mode.watched(engine_for(), unseen)
 
 
 def tune_on(engine: Engine, md_hom: MDHom) -> None:
-    """Tunes a computation for the current CUDA device, where the mode is "tune" and it is new.
+    """Tunes a new computation for the current CUDA device, in mode "tune".
 
     Devices of other kinds are searched as the chosen one alone.
     """
@@ -218,7 +218,7 @@ def tune_on(engine: Engine, md_hom: MDHom) -> None:
 
 
 def choice_on(engine: Engine, md_hom: MDHom) -> KernelChoice:
-    """The kernel for an `md_hom` on an engine: `choice_for`, but that nothing is tuned."""
+    """The kernel for an `md_hom` on an engine: `choice_for` without tuning."""
     with stage("choose"):
         choice = engine.chosen(md_hom, use_store=tuning_mode.uses_store())
     ran(choice)
@@ -226,7 +226,7 @@ def choice_on(engine: Engine, md_hom: MDHom) -> KernelChoice:
 
 
 def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
-    """Tunes a computation that has no winner, where the current mode has not yet."""
+    """Tunes a computation without a winner, once per tuning mode."""
     if engine.winner(engine.problem_of(md_hom)) is None and tuning_mode.begins_tuning(
         (engine, md_hom)
     ):
@@ -234,12 +234,12 @@ def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
 
 
 def has_engine() -> bool:
-    """Whether the device of NumPy's arrays is open."""
+    """Whether the engine for NumPy arrays is open."""
     return "numpy" in _engines
 
 
 def engine_so_far() -> Engine | None:
-    """The engine of NumPy's arrays; None where calls do without one so far."""
+    """The engine for NumPy arrays; None while calls do without one."""
     return _engines.get("numpy") or (None if _does_without() else engine_for("numpy"))
 
 
@@ -248,23 +248,23 @@ def _does_without() -> bool:
 
 
 def fused(program: Program, arrays: str) -> Fusion | None:
-    """The steps of a call of several where some have one kernel; None where none do."""
+    """The fusion of a call of several steps; None where no steps are fused."""
     return engine_for(arrays).joined.fused(program, use_store=tuning_mode.uses_store())
 
 
 def counted(
     program: Program, arrays: str, run: Callable[..., None], *, alone: bool
 ) -> Callable[..., None]:
-    """What runs a call of several programs, of which some are fused where that pays.
+    """A launch of several programs that requests fusion where it pays.
 
-    That says whether the calling thread runs them `alone`.
+    `alone` says that the calling thread runs them by itself.
     """
     joined = engine_for(arrays).joined
     return joined.counted(program, run, use_store=tuning_mode.uses_store(), alone=alone)
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
-    """Chooses the kernels of a call's several `md_hom`s side by side, where that takes compilers.
+    """Chooses the kernels of a call's `md_hom`s in parallel, where they need compilers.
 
     What fails here fails again, with its error, where the kernel is asked for.
     """
@@ -289,14 +289,14 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
 
 
 def saw(md_hom: MDHom, arrays: str) -> None:
-    """Reports a computation to the current tuning mode."""
+    """Records a computation, in tuning mode "record"."""
     recording = tuning_mode.recording()
     if recording is not None:
         recording.add(md_hom, _place_of(arrays))
 
 
 def saw_call(steps: Sequence[Step], arrays: str) -> None:
-    """Reports a call that is about to run these steps to the current tuning mode."""
+    """Records the steps of a call in mode "record", or tunes them in mode "tune"."""
     if len(steps) < 2:
         return
     recording = tuning_mode.recording()
@@ -307,7 +307,7 @@ def saw_call(steps: Sequence[Step], arrays: str) -> None:
 
 
 def _place_of(arrays: str) -> tuning_mode.CallPlace:
-    """Where a call on these arrays is being made."""
+    """The kind of arrays and device of a call."""
     if arrays == "numpy":
         return tuning_mode.CallPlace()
     return tuning_mode.CallPlace(
@@ -316,7 +316,7 @@ def _place_of(arrays: str) -> tuning_mode.CallPlace:
 
 
 def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:
-    """Tunes those programs of a call of several that have no winner, and confirms the call."""
+    """Tunes the programs of a call that have no winner, then confirms the whole call."""
     engine = engine_for(arrays)
     unknown = [
         tuning_mode.RecordedCall(md_hom, repr(md_hom), arrays, (steps,))

@@ -1,4 +1,4 @@
-"""Whether compiled kernels take no more scratch memory than a problem may have.
+"""The limit on the scratch memory of compiled kernels.
 
 Here because a general kernel, which is chosen for one shape and run with others, takes what its
 sizes make of it, and because what is read from disk was lowered elsewhere.
@@ -15,7 +15,7 @@ from mdtensor.lower.problem.scratch_memory import ALLOWANCE, most_scratch
 
 
 def takes_scratch(source: KernelSource) -> bool:
-    """Whether a program's kernels take scratch memory at all."""
+    """Whether a program's kernels use scratch memory."""
     return any(entry.scratch.terms for entry in source.entries)
 
 

@@ -1,4 +1,4 @@
-"""Schedules of the store's rows, which may be anybody's, for their problem and for near shapes."""
+"""Schedules from rows of the store, validated, for a problem and for near shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLEARLY_SLOWER = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The winner of another shape of a structure: its extents, and how far these are.
+    """The winner of another shape of a structure, with its extents and their distance.
 
     The `distance` is the length of the vector of the extents' ratios, in powers of two; `farthest`
     is the greatest of them.
@@ -42,7 +42,7 @@ class Neighbour:
 
 
 def with_schedules(problem: Problem, rows: Iterable[R]) -> Iterator[tuple[R, Schedule]]:
-    """The rows whose schedules fit a problem, and these; others are passed over."""
+    """The rows whose schedules are valid for a problem, each with its schedule."""
     from mdtensor.lower.schedule.rules.valid import validate  # which calls do without
 
     for row in rows:
@@ -55,7 +55,7 @@ def with_schedules(problem: Problem, rows: Iterable[R]) -> Iterator[tuple[R, Sch
 
 
 def of_structure(form: re.Pattern[str], dims: int, rows: Iterable[WinnerRow]) -> list[Shaped]:
-    """The winners of a structure's shapes, and their extents; `form` matches the shapes' keys."""
+    """The winners of a structure's shapes with their extents; `form` matches the problem keys."""
     found: list[Shaped] = []
     for row in rows:
         if (match := form.fullmatch(row.problem)) is not None:
@@ -66,7 +66,7 @@ def of_structure(form: re.Pattern[str], dims: int, rows: Iterable[WinnerRow]) ->
 
 
 def nearest_first(problem: Problem, winners: Iterable[Shaped]) -> list[Neighbour]:
-    """Winners of a problem's structure, by how near their shapes are."""
+    """The winners of a problem's structure, sorted by the distance of their shapes."""
     own = [problem.extent(d) for d in problem.dims]
     found: list[Neighbour] = []
     for row, extents in winners:
@@ -76,14 +76,14 @@ def nearest_first(problem: Problem, winners: Iterable[Shaped]) -> list[Neighbour
 
 
 def within_reach(neighbours: Iterable[Neighbour]) -> list[Neighbour]:
-    """Those neighbours that untuned calls take: near ones, and confirmed."""
+    """The neighbours that untuned calls use: near and confirmed ones."""
     return [each for each in neighbours if each.farthest <= math.log2(NEAR) and each.row.confirmed]
 
 
 def adapted_winners(
     problem: Problem, neighbours: Iterable[Neighbour], target: Target
 ) -> Iterator[tuple[Neighbour, Schedule]]:
-    """Yields the neighbours whose schedules can be fitted to a problem, and the fitted ones."""
+    """Yields the neighbours whose schedules can be adapted to a problem, with the adapted ones."""
     from mdtensor.lower.search.adapted_schedule import adapted
 
     for each in neighbours:
@@ -104,7 +104,7 @@ def near_schedule(
     target: Target,
     trials: Callable[[WinnerRow], Iterable[TrialRow]] = lambda _: (),
 ) -> Schedule | None:
-    """The fitted winner of the nearest shape, where it is expected to be better than a favourite.
+    """The adapted winner of the nearest shape, if it is expected to beat the favourite.
 
     The cost model has this `favourite`, and gives it so many `seconds`. Where the near shape's
     `trials` have a schedule that fitted is the favourite, their times decide. Elsewhere the winner
@@ -122,7 +122,7 @@ def near_schedule(
 def _slowdown(
     problem: Problem, near: Neighbour, favourite: Schedule, trials: Iterable[TrialRow]
 ) -> float | None:
-    """The time of what is a favourite of this problem over the winner's, for a near shape.
+    """The time of a problem's favourite over that of the winner, both measured at a near shape.
 
     Of the winner's times, that of its trial and that of the turns which confirmed it, the longer
     counts. None where either schedule was not measured in the same search.

@@ -1,4 +1,4 @@
-"""The kernel table of a device: the best kernel so far of every problem, in rising tiers.
+"""The kernel table of a device: each problem's best kernel so far, tier by tier.
 
 A problem runs by a general kernel of its structure until one with its own constants is compiled,
 and by that one until somebody tunes it. When kernels are compiled, and what runs meanwhile, is up
@@ -52,7 +52,7 @@ WORTH_NO_HASTE = 5e-9
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """A kernel as machine code, which no call has loaded yet, and its expected seconds."""
+    """A kernel as machine code that is not loaded yet, and its expected seconds."""
 
     seconds: float
     schedule: Schedule
@@ -60,7 +60,7 @@ class CompiledKernel:
 
 
 class Tiers:
-    """The kernels that were chosen on one device, and the worker that compiles better ones.
+    """The kernels chosen on one device, and the worker that compiles better ones.
 
     `choices` for `md_hom`s, by whether the store counts, are dropped when there are new kernels;
     problems keep in `table` what they reached. `texts` are the keys of problems that a processor
@@ -86,33 +86,33 @@ class Tiers:
         invalidation.when_cleared(self)
 
     def known(self, md_hom: MDHom, *, use_store: bool) -> KernelChoice | None:
-        """What was chosen for an `md_hom` since there were new kernels."""
+        """The cached choice for an `md_hom`, dropped when kernels change."""
         return self.choices.get((use_store, md_hom))
 
     def keep(
         self, md_hom: MDHom, choice: KernelChoice, generation: int, *, use_store: bool
     ) -> None:
-        """Keeps what was chosen in a generation of kernels, unless there are new ones by now."""
+        """Caches a choice, unless kernels have changed since `generation`."""
         if len(self.choices) >= MOST_CHOICES:
             self.tell()  # and so no call keeps the programs of the others
         elif generation == invalidation.generation():
             self.choices[use_store, md_hom] = choice
 
     def forget(self) -> None:
-        """Drops the choices for `md_hom`s; problems keep their kernels."""
+        """Drops the cached choices for `md_hom`s; problems keep their kernels."""
         self.choices.clear()
 
     def reached(self, problem: Problem) -> KernelChoice | CompiledKernel | None:
-        """What a problem has: a general kernel, machine code of its own, or a kernel of its own."""
+        """The best kernel of a problem so far: general, specialised machine code, or loaded."""
         return self.table.get(problem)
 
     def own(self, problem: Problem) -> KernelChoice | None:
-        """The loaded kernel with the problem's own constants."""
+        """The loaded specialised kernel of a problem; None where there is none."""
         found = self.reached(problem)
         return found if isinstance(found, KernelChoice) and not found.is_general else None
 
     def rise(self, problem: Problem, reached: KernelChoice | CompiledKernel) -> None:
-        """Keeps what a problem has reached, unless it has better by now."""
+        """Records the kernel of a problem, unless it has one of a higher tier."""
         with self._lock:
             if _height(reached) < _height(self.table.get(problem)):
                 return
@@ -121,7 +121,7 @@ class Tiers:
             self.table.keep(problem, reached)
 
     def begin(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
-        """Compiles a first general kernel of a structure that has none."""
+        """Compiles the first general kernel of a structure, if it has none."""
         if not structure.variants:
             with self._first:
                 if not structure.variants:
@@ -135,7 +135,7 @@ class Tiers:
         *,
         waits: bool = True,
     ) -> None:
-        """Compiles the general candidate that suits a shape best; the simplest if that fails.
+        """Compiles the best general candidate for a shape, or the simplest if that fails.
 
         A first one is that of an earlier process, where one kept it. For a call that `waits`, it is
         compiled in haste where the device knows how to, which the background makes up for.
@@ -163,7 +163,7 @@ class Tiers:
             add_general(structure, without_parts(problem, plain(problem)), compiler)
 
     def load(self, structure: Structures) -> bool:
-        """Whether a structure has a kernel: one that an earlier process kept is loaded."""
+        """Loads a structure's cached kernel, if it has none in memory; whether it has one now."""
         if structure.variants:
             return True
         with stage("choose"):
@@ -174,18 +174,18 @@ class Tiers:
         return bool(structure.variants)
 
     def _keep(self, structure: Structures, variant: Schedule, seconds: float) -> None:
-        """Keeps a first kernel for later processes; not one made in haste."""
+        """Caches a structure's first kernel for later processes, unless compiled in haste."""
         source, _ = structure.variants[variant]
         if variant == structure.first_variant and not source.hasty:
             self._programs.keep_code(structure.general, variant, source)
             self._programs.keep_choice(structure.general, seconds, variant)
 
     def kept_own(self, problem: Problem) -> tuple[float, Schedule] | None:
-        """What an earlier process chose for a problem alone: expected seconds and the schedule."""
+        """The cached choice for a specialised kernel: expected seconds and schedule."""
         return self._programs.choice(problem)
 
     def load_own(self, problem: Problem, seconds: float, schedule: Schedule) -> bool:
-        """Whether the kernel by that schedule is on disk, and so loaded.
+        """Whether a cached specialised kernel was found, and so loaded.
 
         Calls that run another one for the problem are yet to be told.
         """
@@ -199,14 +199,14 @@ class Tiers:
         self.texts.add(problem_key(own.problem))
 
     def add_own(self, own: KernelChoice) -> None:
-        """Tells calls of a kernel with a problem's own constants, and keeps it on disk."""
+        """Publishes a specialised kernel to calls, and caches it on disk."""
         self._add_own(own)
         self.tell()
         self._programs.keep_code(own.problem, own.schedule, own.source)
         self._programs.keep_choice(own.problem, own.seconds, own.schedule)
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
-        """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
+        """Recompiles a hasty kernel with optimisation if the call is expected to take long."""
         source, _ = structure.variants[variant]
         if _saves_by_haste(source, structure.general, seconds):
             return
@@ -214,7 +214,7 @@ class Tiers:
             self._keep(structure, variant, seconds)
 
     def make_up_for_haste(self, structure: Structures, seconds: float) -> None:
-        """Recompiles the kernels with optimisation that were compiled in haste."""
+        """Recompiles with optimisation all kernels of a structure compiled in haste."""
         for variant in tuple(structure.variants):
             if compile_thoroughly(structure, variant, self.apart):
                 self._keep(structure, variant, seconds)
@@ -222,13 +222,13 @@ class Tiers:
 
 
 def _saves_by_haste(source: KernelSource, problem: Problem, seconds: float) -> bool:
-    """Whether a call of so many seconds is done sooner by a kernel that is compiled in haste."""
+    """Whether a kernel compiled in haste finishes a call of some seconds sooner."""
     instructions = instructions_of_point(problem.scalar, problem.operator)
     return seconds < WORTH_NO_HASTE * len(source.text) * instructions
 
 
 def _height(reached: KernelChoice | CompiledKernel | None) -> int:
-    """The tier that a problem has reached, as a number: 0 for none, 3 for a kernel of its own."""
+    """The rank of a tier: 0 for none, 3 for a specialised kernel."""
     if isinstance(reached, KernelChoice):
         return 1 if reached.is_general else 3
     return 0 if reached is None else 2

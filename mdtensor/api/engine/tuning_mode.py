@@ -1,4 +1,4 @@
-"""Tuning modes: whether calls use what the store knows, are recorded, or are tuned."""
+"""Tuning modes: calls use stored winners, are recorded, or are tuned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
+    """A computation recorded from calls, on arrays of NumPy or CuPy.
 
     `within` are the calls of several programs of which it is one. `device` is the CUDA device on
     which the arrays were; None stands for the current one. It was called so many times as `calls`
@@ -39,7 +39,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """Where a call was made: on arrays of NumPy, or of CuPy on a device of some environment.
+    """The place of a call: NumPy, or CuPy on a device of an environment.
 
     Devices of one environment share what is found, so they are one place: the first one's.
     """
@@ -50,23 +50,23 @@ class CallPlace:
 
 
 class Recording:
-    """The distinct computations seen, in order of first call, and how often each was called."""
+    """The distinct computations recorded, in order of their first call, with call counts."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[MDHom, CallPlace], int] = {}
         self._within: dict[tuple[MDHom, CallPlace], dict[Steps, None]] = {}
 
     def add(self, md_hom: MDHom, place: CallPlace) -> None:
-        """Counts a call."""
+        """Counts a call of a computation."""
         self._calls[md_hom, place] = self._calls.get((md_hom, place), 0) + 1
 
     def add_call(self, steps: Steps, place: CallPlace) -> None:
-        """Notes which computations are run by one call."""
+        """Records the computations of one call as a group."""
         for step in steps:
             self._within.setdefault((step.md_hom, place), {})[steps] = None
 
     def calls(self, item: RecordedCall) -> int:
-        """How often a computation was called."""
+        """The number of calls of a computation."""
         wanted = item.md_hom, item.arrays, item.device
         return next(
             count
@@ -95,7 +95,7 @@ class Recording:
         return len(self._calls)
 
     def _labels(self) -> dict[MDHom, str]:
-        """Every computation as a text; with functions and types where several read alike."""
+        """A label for every computation; ambiguous ones are extended by functions and types."""
         found = dict.fromkeys(md_hom for md_hom, _ in list(self._calls))
         several = Counter(map(repr, found))
         return {m: repr(m) if several[repr(m)] == 1 else _in_detail(m) for m in found}
@@ -112,7 +112,7 @@ class Recording:
 
 
 def _in_detail(md_hom: MDHom) -> str:
-    """An `md_hom` with the text of its functions and the types of its buffers."""
+    """An `md_hom` as text, with its functions and the types of its buffers."""
     functions = [md_hom.scalar, *([md_hom.epilogue.function] if md_hom.epilogue else [])]
     texts = "; ".join(", ".join(map(repr, function.results)) for function in functions)
     buffers = ", ".join(repr(buffer.spec) for buffer in (*md_hom.inputs, *md_hom.outputs))
@@ -150,22 +150,22 @@ def _state() -> _State:
 
 
 def current_mode() -> str:
-    """One of "off", "cached", "record", "tune" and "online"."""
+    """The tuning mode of this context: "off", "cached", "record", "tune" or "online"."""
     return _state().mode
 
 
 def uses_store() -> bool:
-    """Whether calls look for winners in the store."""
+    """Whether calls look up winners in the store."""
     return _state().mode != "off"
 
 
 def apart() -> Hashable:
-    """What tells launches that are kept in this mode from those of others; None in most modes."""
+    """The mode's part of the key of cached launches; None in most modes."""
     return _state().apart
 
 
 def ending() -> tuple[object, ...] | None:
-    """What keys of launches end with in this mode; None where each call must be seen."""
+    """The suffix of launch keys in this mode; None where every call bypasses the cache."""
     state = _state()
     if state.apart is not None:
         return (_IN_MODE, state.apart)
@@ -173,30 +173,30 @@ def ending() -> tuple[object, ...] | None:
 
 
 def kept_as() -> Hashable:
-    """What tells launches of this mode from those of every other; modes that keep none have one."""
+    """A key of this mode, under which plans cache launches."""
     state = _state()
     return state.mode if state.apart is None else state.apart
 
 
 def is_watching() -> bool:
-    """Whether every call must be seen, so that the table of the hot path may not be used."""
+    """Whether every call must be observed, so that the hot path's table is bypassed."""
     return _state().mode in _SEEN
 
 
 def recording() -> Recording | None:
-    """What the calls of this context are added to, in mode "record"."""
+    """The recording that calls of this context are added to, in mode "record"."""
     return _state().recording
 
 
 def tune(work: RecordedCall | Sequence[RecordedCall]) -> None:
-    """Tunes computations that mode "tune" sees for the first time, each for the mode's budget."""
+    """Tunes computations that are new to mode "tune", each for the mode's budget."""
     state = _state()
     if state.tune is not None:
         state.tune(work, state.budget * (1 if isinstance(work, RecordedCall) else len(work)))
 
 
 def begins_tuning(computed: Hashable) -> bool:
-    """Whether the current mode tunes this, which it does once."""
+    """Whether the current mode is to tune a computation, True once for each."""
     state = _state()
     if state.mode != "tune" or computed in state.tuned:
         return False
@@ -205,7 +205,7 @@ def begins_tuning(computed: Hashable) -> bool:
 
 
 def watched(engine: Any, chosen: Chosen) -> Chosen:
-    """What an engine chose for a call, as the current mode has it run."""
+    """An engine's choice, wrapped as the current mode requires."""
     watch = _state().watch
     return chosen if watch is None else watch(engine, chosen)
 
@@ -220,7 +220,7 @@ def entered(
     watch: Watch | None = None,
     apart: Hashable = None,
 ) -> Generator[None]:
-    """Sets the mode of this context: what calls are added to, and what tunes them if anything.
+    """Sets the tuning mode of this context: its recording, its tuner, its watcher.
 
     What `watch` makes of programs is kept under `apart`, away from what other calls keep. Nobody
     need look for the default mode: it is what is found where nobody looks.

@@ -1,4 +1,4 @@
-"""An index of the problems that have winners in the store, so that other calls skip it."""
+"""An index of the problems with winners in the store, which saves queries for others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FRESH = 30.0
 
 
 class WinnerIndex:
-    """The winners of one environment in a store, as they were when somebody last looked.
+    """The winners of one environment, as of the last look at the store.
 
     `defaults` are winners that are read once, when they are first needed.
     """
@@ -47,14 +47,14 @@ class WinnerIndex:
         self._alike: tuple[object, Bounded[str, list[Shaped]]] = None, Bounded(_MOST_STRUCTURES)
 
     def winner(self, key: str) -> WinnerRow | None:
-        """The winner of a problem; the store is not asked for those it was seen not to have."""
+        """The winner of a problem; problems that the index lacks are not queried."""
         store, (state, keys) = self._store(), self._seen
         if state is not None and state == store.state() and key not in keys:
             return None
         return store.winner(key, self._environment)
 
     def may_have(self, form: re.Pattern[str]) -> bool:
-        """Whether a problem whose key has this form may have a winner."""
+        """Whether a problem may have a winner whose key matches a pattern."""
         state, keys = self._seen
         if state is None or state != self._store().state():
             return True
@@ -68,7 +68,7 @@ class WinnerIndex:
         seconds: float,
         target: Target,
     ) -> Schedule | None:
-        """The winner of a near shape, fitted to a problem, that is better than a favourite.
+        """The adapted winner of a near shape, if it is expected to beat the favourite.
 
         Keys of the shapes have this form. Those of the store come first. See `near_schedule`.
         """
@@ -106,7 +106,7 @@ class WinnerIndex:
         )
 
     def look(self) -> None:
-        """Reads from the store which problems have winners."""
+        """Refreshes the index of problems with winners from the store."""
         store = self._store()
         state = store.state()
         if state is not None and state != self._seen[0]:

@@ -1,4 +1,4 @@
-"""Calls on tensors that torch follows: for a gradient, in a batch, or into a graph.
+"""Calls on tensors that torch tracks: for a gradient, in a vmap batch, or in a traced graph.
 
 The front end gets placeholders of NumPy, and each of its computations is a call of the operator
 `torch.ops.mdtensor.call`, which has gradients of any order, batches, and shapes without elements.
@@ -45,7 +45,7 @@ _in_graphs: dict[str, Held] = {}
 
 
 class _Tensor:
-    """What stands in keys in the place of a tensor, which nobody else can give."""
+    """The private stand-in for a tensor in cache keys."""
 
 
 def called(
@@ -54,7 +54,7 @@ def called(
     options: Mapping[str, Any],
     described: Described | None = None,
 ) -> Any:
-    """A call of a front end with such tensors among its arguments; its results are tensors.
+    """Run a front end's call with tracked tensors among its arguments; its results are tensors.
 
     `described` gives the key of a call, by which the next one does without the front end. Raises
     GradientError for an `out` of what has a gradient, and where more is done to tensors than to
@@ -103,7 +103,7 @@ def _called(
 
 
 def _told(tensors: list[Tensor], argument: Any) -> Any:
-    """What keys have for an argument; a tensor is noted."""
+    """An argument's part of the cache key; tensors are collected in `tensors`."""
     if not is_tensor(argument):
         return argument
     for number, other in enumerate(tensors):
@@ -136,7 +136,7 @@ def _elements_of(tensor: Tensor) -> np.ndarray:
 
 
 class _TensorCall(ForeignCall):
-    """A call whose programs become calls of torch's operator; `held` has the last one."""
+    """A call whose programs become calls of torch's operator; `held` keeps the last one."""
 
     joins = True
 

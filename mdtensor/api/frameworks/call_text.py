@@ -1,4 +1,4 @@
-"""Calls by a text, which a framework's graph keeps: of a computation, its gradient, its batch.
+"""Calls by text: serialised names of computations, gradients and batches, for framework graphs.
 
 A graph holds operators, their tensors, and plain values; so what an operator computes of arrays is
 said by a string. It is JSON: the name of a computation, or a form around another text. Every text
@@ -37,7 +37,7 @@ Computation = Callable[[tuple[TensorSpec, ...]], Program]
 
 
 class Held:
-    """A computation that has a text as long as somebody holds this; `text` is that."""
+    """A handle that keeps a computation registered under its `text`."""
 
     __slots__ = ("__weakref__", "computation", "text")
 
@@ -57,17 +57,17 @@ _are_read = Bounded[tuple[str, tuple[TensorSpec, ...], tuple[int, ...]], bool](_
 
 
 def held_as_text(program: Program) -> Held:
-    """What gives a program a text; equal ones have the same as long as they are kept."""
+    """The handle of a program; equal programs share it while it is memoised."""
     return held_by_name(program, partial(with_layouts, program))
 
 
 def held_by_name(name: Hashable, computation: Computation) -> Held:
-    """What gives a text to the computation of this name."""
+    """The handle of a named computation, memoised."""
     return _holders.made(name, lambda: Held(computation))
 
 
 def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held:
-    """What gives a text to a call that is one computation on its operands, arrays or specs.
+    """The handle of a call that is one computation on its operands, arrays or specs.
 
     Raises what the call raises, and TranslationError for a call of several computations.
     """
@@ -79,7 +79,7 @@ def held_call(function: Callable[..., Any], *given: Any, **options: Any) -> Held
 
 
 def held_by(text: str) -> Held:
-    """What has to be held for a text to have its meaning."""
+    """The handle that must be kept alive for a text to stay valid."""
     return _held[_name_in(text)]
 
 
@@ -91,12 +91,12 @@ def _name_in(text: str) -> str:
 
 @lru_cache(_MOST)
 def has_shapes(text: str) -> bool:
-    """Whether a text says the shapes of its operands; the extent of a batch it does not."""
+    """Whether a text fixes the shapes of its operands; a batched one leaves the batch open."""
     return "batched" not in [form for form, _ in _forms(text)]
 
 
 def _forms(text: str) -> list[tuple[str, Any]]:
-    """The forms of a text from the outermost one on, and what each begins with."""
+    """The nested forms of a text from the outermost, each with its first argument."""
     form, first, *_ = json.loads(text)
     found = [(form, first)]
     while form in ("pullback", "batched"):
@@ -113,7 +113,7 @@ def pullback_text(
     *,
     results: bool = True,
 ) -> str:
-    """The text of a call's gradient.
+    """The text of a call's pullback.
 
     Its arrays are those of the call, its `results` unless it reads none of them, and cotangents of
     the results that are `given`; it gives the cotangents of the operands that are `wanted`.
@@ -129,7 +129,7 @@ def tangents_text(
     *,
     results: int,
 ) -> str:
-    """The text of the tangents of results that are `wanted`, by those of operands that are `given`.
+    """The text of the tangents of the results `wanted`, from those of the operands `given`.
 
     Cotangents of operands are linear in those of the results: the gradient of that is what takes
     tangents of operands to tangents of results. Its arrays are those of the call, so many of its
@@ -142,7 +142,7 @@ def tangents_text(
 
 
 def batched_text(text: str, are_batched: Sequence[bool]) -> str:
-    """The text of a call for each element of a batch, which is the first axis of some arrays."""
+    """The text of a call batched over the first axis of some operands."""
     return _said("batched", text, tuple(are_batched))
 
 
@@ -152,7 +152,7 @@ def _said(*parts: Hashable) -> str:
 
 
 def _run(text: str, *operands: Array, out: Any = None) -> Any:
-    """The results of the call that a text says, on these arrays.
+    """Run the call of a text on arrays.
 
     >>> import numpy as np
     >>> from mdtensor.api.frontends.einsum.einsum import einsum
@@ -169,7 +169,7 @@ run = with_call_cache(_run, front_end="a call by its text", by_layout=True)
 
 
 def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Program:
-    """The computation that a text says, on operands of these specs.
+    """The memoised program of a text, on operands of these specs.
 
     Raises TranslationError for operands of other shapes or types.
     """
@@ -177,16 +177,16 @@ def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Program:
 
 
 def results_of(text: str, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """The specs of the results of a call."""
+    """The specs of a call's results."""
     return computation_of(text, specs).results
 
 
 def reads_results(
     text: str, specs: tuple[TensorSpec, ...], wanted: Sequence[int] | None = None
 ) -> bool:
-    """Whether the gradient of a call looks at its results, so that they must be kept.
+    """Whether the pullback of a call reads its results, so that they must be saved.
 
-    It is the gradient by the operands that are `wanted`, by all of floating point if none are said.
+    It is the pullback to the operands that are `wanted`, to all of floating point if none are said.
     """
     if wanted is None:
         wanted = [n for n, spec in enumerate(specs) if kind_of(spec.dtype) == "f"]

@@ -1,4 +1,4 @@
-"""Layouts of images and filters as frameworks have them, where none is given."""
+"""Default layouts of images and filters, as frameworks have them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAYOUTS = {
 
 
 def layout_of(rank: int, transposed: Any) -> str:
-    """The layout of images of a rank where none is given: channels before the space, as torch's.
+    """The default layout of images of a rank: channels first, as torch's.
 
     Of transposed convolutions, the filter's channels come first. Raises ShapeError for a rank that
     no image has.

@@ -1,4 +1,4 @@
-"""Calls on JAX's arrays: kernels on their memory, or computations of the program that is traced."""
+"""Calls on JAX arrays: kernels on their memory, or operations in a traced program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def called(
     options: Mapping[str, Any],
     described: object = None,
 ) -> Any:
-    """A call of a front end with JAX's arrays among its arguments; its results are JAX's.
+    """Run a front end's call with JAX arrays among its arguments; its results are JAX's.
 
     What is traced becomes operations of the program; others are computed where they lie. NumPy's
     arrays may stand beside them, in the types that JAX has. Raises DTypeError for what has no
@@ -44,7 +44,7 @@ def called(
     on_gpu: list[Array] = []
 
     def held(argument: Any) -> Any:
-        """An array that lies where one of JAX's does; any other argument as it is."""
+        """An array over the memory of a JAX array; other arguments unchanged."""
         if isinstance(argument, jax.core.Tracer):
             traced.append(argument)
         elif isinstance(argument, jax.Array):
@@ -56,7 +56,7 @@ def called(
         return argument
 
     def moved(argument: Any) -> Any:
-        """An array of NumPy's as one of CuPy's."""
+        """A NumPy array copied to the GPU; other arguments unchanged."""
         is_numpys = type(argument) is np.ndarray
         return cupy_for(on_gpu[0]).asarray(argument) if is_numpys else argument
 
@@ -69,14 +69,14 @@ def called(
 
 
 def _canonical(jax: Any, argument: Any) -> Any:
-    """An array of NumPy in the type that JAX has for it."""
+    """A NumPy array in JAX's canonical type."""
     if type(argument) is not np.ndarray or not is_computed(argument.dtype):
         return argument
     return argument.astype(jax.dtypes.canonicalize_dtype(argument.dtype), copy=False)
 
 
 def _returned(jax: Any, result: Any) -> Any:
-    """JAX's array with the elements of a result, which is NumPy's or CuPy's."""
+    """A NumPy or CuPy result as a JAX array."""
     if isinstance(result, tuple):
         several = cast("tuple[Any, ...]", result)
         return tuple([_returned(jax, each) for each in several])
@@ -87,7 +87,7 @@ def _returned(jax: Any, result: Any) -> Any:
 
 
 class _JaxCall(ForeignCall):
-    """A call whose computations are operations of a program of JAX."""
+    """A call whose programs become operations of a traced JAX program."""
 
     joins = True
 

@@ -1,4 +1,4 @@
-"""Calls by a text in programs of JAX: with shapes, gradients and batches.
+"""JAX operators for calls by text, with shapes, gradients and batches.
 
 A call is a primitive, which is lowered to a callback of XLA that reads and writes its buffers in
 place, on processors and on CUDA's stream. Its derivatives and its batches are calls again, so they
@@ -38,7 +38,7 @@ _SHORT = "bfloat16"
 
 
 def call(text: str, operands: Sequence[Array]) -> list[Array]:
-    """The results of a call on these arrays, in the program that is traced if there is one.
+    """Bind the call of a text to arrays: traced if a trace is active, else run.
 
     Raises ArgumentError for what is no array, DTypeError for arrays that have no kernels, and what
     the call raises.
@@ -48,7 +48,7 @@ def call(text: str, operands: Sequence[Array]) -> list[Array]:
 
 
 def of_one_type(operands: Sequence[Array]) -> list[Array]:
-    """Operands as JAX's arrays of their common type, by JAX's rules."""
+    """Operands promoted to a common type by JAX's rules."""
     dtypes_of(operands)
     jnp = _jax().numpy
     common = jnp.result_type(*operands) if operands else None
@@ -56,13 +56,13 @@ def of_one_type(operands: Sequence[Array]) -> list[Array]:
 
 
 def shape_of(operand: Array) -> tuple[int, ...]:
-    """The shape of an operand; raises ArgumentError for what is no array."""
+    """The shape of an operand; raises ArgumentError if it is no array."""
     dtypes_of([operand])
     return np.shape(operand)
 
 
 def is_on_host(array: Array) -> bool:
-    """Whether a concrete array lies in the processor's memory."""
+    """Whether a concrete array is in host memory."""
     return all(device.platform == "cpu" for device in array.devices())
 
 
@@ -71,7 +71,7 @@ def _jax() -> Any:
 
 
 def dtypes_of(operands: Sequence[Array]) -> list[np.dtype]:
-    """The type of each operand, as JAX has it.
+    """The canonical JAX type of each operand.
 
     Raises ArgumentError for what is no array, DTypeError for one that has no kernels.
     """
@@ -101,7 +101,7 @@ def _is_array(operand: Any) -> bool:
 
 
 def _dtype(operand: Any) -> Any:
-    """NumPy's type of an operand, of 32 bits where JAX has no more; or one of JAX's own."""
+    """The canonical type of an operand: of 32 bits unless x64 is enabled, or one of JAX's own."""
     given: Any = getattr(operand, "dtype", None)
     if given is None:
         return _dtype_of_number(operand)
@@ -111,7 +111,7 @@ def _dtype(operand: Any) -> Any:
 
 
 def _dtype_of_number(number: float | complex) -> Any:
-    """JAX's type of a number of Python's; raises DTypeError where it has none for one as large."""
+    """The JAX type of a Python number; raises DTypeError where the number overflows it."""
     try:
         dtype: Any = _jax().numpy.result_type(number)
     except OverflowError:
@@ -142,7 +142,7 @@ def _specs(arrays: Sequence[Array]) -> tuple[TensorSpec, ...]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class _Launch:
-    """What XLA calls with its buffers: the kernels of a text, on arrays around them.
+    """The XLA callback of a text: wraps XLA's buffers in arrays and runs the kernels.
 
     `dtypes` are those of results that JAX has in fewer bits; they are computed beside the buffers.
     """
@@ -170,7 +170,7 @@ class _Launch:
             self._run(list(map(array, operands)), list(map(array, out)), cupy)
 
     def _run(self, operands: Sequence[Array], results: Sequence[Array], xp: Any) -> None:
-        """Computes results from operands, arrays of NumPy or of CuPy on the current stream."""
+        """Runs the text on NumPy or CuPy arrays, the latter on the current stream."""
         written = [
             each if dtype is None else xp.empty(each.shape, dtype)
             for each, dtype in zip(results, self.dtypes, strict=True)
@@ -183,7 +183,7 @@ class _Launch:
 
 @dataclass(frozen=True, slots=True)
 class _Tangents:
-    """A call that is linear in its last operands: tangents of a call's operands.
+    """A JVP call, linear in its last operands, which are tangents.
 
     The call has the `text` and so many operands; tangents are those of the operands `given`, and
     what it gives are those of the results `wanted`.
@@ -197,7 +197,7 @@ class _Tangents:
 
 @cache
 def _primitive() -> Any:
-    """The primitive of JAX that calls are: of a text, and of what it is linear in, if it is.
+    """The JAX primitive of calls by text, with its JVP, transpose, batching and lowering rules.
 
     Its derivative is a call that is linear in tangents, as the gradient of the gradient is; that
     one is transposed to the gradient itself.
@@ -222,7 +222,7 @@ def _bound(text: str, operands: Sequence[Array], linear: _Tangents | None = None
 
 @lru_cache(_MOST)
 def _compiled(text: str, linear: _Tangents | None) -> Callable[..., list[Array]]:
-    """A call as a program of its own."""
+    """A jitted program of a single call."""
 
     def program(*operands: Array) -> list[Array]:
         return _bound(text, operands, linear)
@@ -235,7 +235,7 @@ def _alone(*operands: Array, text: str, linear: _Tangents | None) -> list[Array]
 
 
 def _held(spec: TensorSpec) -> np.dtype:
-    """The type that JAX has for results of a spec."""
+    """The canonical JAX type for results of a spec."""
     return _jax().dtypes.canonicalize_dtype(spec.dtype)
 
 
@@ -245,7 +245,7 @@ def _shapes(*operands: Any, text: str, linear: _Tangents | None) -> list[Any]:
 
 
 def _launched(*operands: Array, text: str, linear: _Tangents | None) -> tuple[Array, ...]:
-    """The results of a call by a callback of XLA."""
+    """The results of a call, through an XLA buffer callback."""
     callback = importlib.import_module("jax.experimental.buffer_callback").buffer_callback
     due = [(spec, _held(spec)) for spec in results_of(text, _specs(operands))]
     launch = _Launch(text, tuple([s.dtype if s.dtype != dtype else None for s, dtype in due]))
@@ -268,7 +268,7 @@ def _batched(
 def _differentiated(
     ad: Any, primals: Sequence[Array], tangents: Sequence[Any], *, text: str, linear: Any
 ) -> tuple[list[Array], list[Any]]:
-    """The results of a call, and their tangents."""
+    """The JVP rule: a call's results and their tangents."""
     results = _bound(text, primals, linear)
     found = [ad.Zero(_jax().typeof(result).to_tangent_aval()) for result in results]
     given = _wanted([n for n, each in enumerate(tangents) if type(each) is not ad.Zero], primals)
@@ -293,7 +293,7 @@ def _differentiated(
 def _transposed(
     ad: Any, cotangents: Sequence[Any], *operands: Any, text: str, linear: _Tangents | None
 ) -> list[Any]:
-    """The cotangents of what a call is linear in."""
+    """The transpose rule: cotangents of the operands that a call is linear in."""
     if linear is None:
         raise GradientError("this call of mdtensor is not linear in what it is transposed by")
     fixed = operands[: len(operands) - len(linear.given) - len(linear.wanted)]
@@ -311,7 +311,7 @@ def _transposed(
 
 
 def _wanted(perturbed: Sequence[int], operands: Sequence[Array]) -> tuple[int, ...]:
-    """The operands whose cotangents are asked for; integers have none."""
+    """The perturbed operands of real types; integers have no tangents. GradientError if complex."""
     for number in perturbed:
         if operands[number].dtype.kind == "c":
             raise GradientError(
@@ -322,7 +322,7 @@ def _wanted(perturbed: Sequence[int], operands: Sequence[Array]) -> tuple[int, .
 
 
 def _check_widths(results: Sequence[Array], due: Sequence[TensorSpec]) -> None:
-    """Raises GradientError for results that JAX lacks the type of, whose cotangents it rounds."""
+    """Raises GradientError where JAX truncates a result's type and so its cotangents."""
     for result, spec in zip(results, due, strict=True):
         if _is_real(result.dtype) and result.dtype != spec.dtype:
             raise GradientError(

@@ -1,4 +1,4 @@
-"""Calls on tensors of torch: in their memory, on their device and its current stream."""
+"""Calls by text on torch tensors: in their memory, on their device and current stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """The shape and torch's type of each result.
+    """The shape and torch type of each result of a call.
 
     `keeps` says whether the gradient by all operands looks at the results, `is_apart` whether each
     result has a kernel of its own that reads nothing of the others'.
@@ -38,7 +38,7 @@ _results = Bounded[tuple[object, ...], _Due](_MOST)
 
 
 def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The results of a call, new tensors on the device of its operands.
+    """Run the call of a text on tensors; results are new tensors on the same device.
 
     Raises DeviceError for operands of several devices, DTypeError for tensors that are sparse or
     have no kernels, and what the call raises.
@@ -49,17 +49,17 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, ...], DType], ...]:
-    """The shape and torch's type of each result of a call, also of tensors without elements."""
+    """The shape and torch type of each result of a call, for empty tensors as well."""
     return _due(text, tensors).results
 
 
 def keeps_results(text: str, tensors: Sequence[Tensor]) -> bool:
-    """Whether the gradient of a call looks at its results, so that they must be kept."""
+    """Whether the pullback of a call reads its results, so that they must be saved."""
     return _due(text, tensors).keeps
 
 
 def has_apart_results(text: str, tensors: Sequence[Tensor]) -> bool:
-    """Whether a call has several results, each by a kernel of its own."""
+    """Whether a call has several results, each computed by a separate kernel."""
     due = _due(text, tensors)
     return due.is_apart and len(due.results) > 1
 
@@ -88,7 +88,7 @@ def _keeps(text: str, specs: tuple[TensorSpec, ...]) -> bool:
 
 
 def _refuse_devices(tensors: Sequence[Tensor]) -> None:
-    """Refuses operands that are not all on one device that has kernels."""
+    """Raises DeviceError unless all operands are on one device that has kernels."""
     devices = dict.fromkeys([tensor.device for tensor in tensors])
     if len(devices) != 1:
         raise DeviceError(

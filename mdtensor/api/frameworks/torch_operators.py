@@ -1,4 +1,4 @@
-"""The operator of torch that computes by mdtensor: `torch.ops.mdtensor.call`.
+"""The torch operator of calls by text: `torch.ops.mdtensor.call`.
 
 It takes a text and tensors (see `call_text`), and the rest follows from these: what it computes,
 the shapes of its results, its gradient and its batches, which are calls of the same operator.
@@ -40,7 +40,7 @@ _fragments: list[Any] = []
 
 @cache
 def register() -> Any:
-    """Registers the operator, once; returns `torch.ops.mdtensor`."""
+    """Registers the operator once; returns `torch.ops.mdtensor`."""
     torch = importlib.import_module("torch")
     share_threads_of_torch()
     library = torch.library
@@ -89,7 +89,7 @@ def register() -> Any:
 
 
 def _level_of(torch: Any, batches: Sequence[Tensor]) -> int:
-    """The level of the innermost of torch's first vmaps whose batches some tensors are."""
+    """The innermost level of torch's legacy vmap at which a tensor is batched."""
     torch._C._vmapmode_increment_nesting()  # there is no function that only tells the level
     level = torch._C._vmapmode_decrement_nesting()
     # The threads that compute gradients on a GPU are not told. What is no batch of a level is
@@ -102,7 +102,7 @@ def _level_of(torch: Any, batches: Sequence[Tensor]) -> int:
 
 
 def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The results of the call that a text says, which torch follows.
+    """Run the call of a text on tensors, with torch tracking the results.
 
     In graphs it is the operator; others take a function of autograd's, for which torch has
     gradients within `torch.func`, forward ones too.
@@ -119,12 +119,12 @@ def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
 
 @cache
 def _functions() -> tuple[Any, Any]:
-    """The classes of calls whose gradients torch asks for: plain ones, and within `torch.func`."""
+    """The autograd functions of calls: for plain tensors, and for `torch.func`."""
     torch = importlib.import_module("torch")
     share_threads_of_torch()
 
     class Transformed(torch.autograd.Function):
-        """The call of a text, in the form that `torch.func` can transform."""
+        """The autograd function of a text, in the form that `torch.func` can transform."""
 
         @staticmethod
         def forward(text: str, *operands: Tensor) -> tuple[Tensor, ...]:
@@ -153,7 +153,7 @@ def _functions() -> tuple[Any, Any]:
             return tuple(results), (0,) * len(results)
 
     class ProgramFunction(torch.autograd.Function):
-        """The call of a text; torch binds the arguments of the other form by `inspect`."""
+        """The autograd function of a text for plain tensors; skips `inspect`'s argument binding."""
 
         @staticmethod
         def forward(ctx: Any, text: str, *operands: Tensor) -> tuple[Tensor, ...]:
@@ -173,7 +173,7 @@ def _is_differentiable(tensor: Tensor) -> bool:
 def _batched(
     text: str, operands: Sequence[Tensor], dims: Sequence[int | None]
 ) -> tuple[str, list[Tensor]]:
-    """The call for each element of a batch, whose axes in the operands are `dims`."""
+    """The batched call's text, and operands with their batch axes in front."""
     moved = [
         tensor if dim is None else tensor.movedim(dim, 0)
         for tensor, dim in zip(operands, dims, strict=True)
@@ -182,7 +182,7 @@ def _batched(
 
 
 def _keep(ctx: Any, text: str, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Keeps what the gradient reads, which may not be the results."""
+    """Saves for backward the operands, and the results if the pullback reads them."""
     ctx.text, ctx.count, ctx.held = text, len(operands), held_by(text)
     ctx.keeps = keeps_results(text, operands)
     ctx.save_for_backward(*operands, *(results if ctx.keeps else ()))
@@ -191,7 +191,7 @@ def _keep(ctx: Any, text: str, operands: Sequence[Tensor], results: Sequence[Ten
 def _cotangents(
     ctx: Any, needs: Sequence[bool], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """The cotangent of each operand, None for those that want none."""
+    """The cotangent of each operand; None where none is required."""
     saved = ctx.saved_tensors
     operands, results = list(saved[: ctx.count]), list(saved[ctx.count :])
     needs = needs[: ctx.count] if len(needs) > ctx.count else needs

@@ -1,4 +1,4 @@
-"""Calls on xarray's DataArrays: those of their data, whose results get names and coordinates.
+"""Calls on xarray's DataArrays: run on their data, with names and coordinates restored.
 
 A result's axis has the name of the operand's axis that it runs along, as views of the `md_hom`s
 say it. xarray itself makes the results, by the rules of its own functions.
@@ -48,7 +48,7 @@ def called(
     options: Mapping[str, Any],
     described: Described,
 ) -> Any:
-    """A call of a front end with DataArrays among its arguments; its results are DataArrays.
+    """Run a front end's call with DataArrays among its arguments; its results are DataArrays.
 
     The function is called on their data, of whatever library. Arrays without names may stand
     beside them. `axis` may be names of the first DataArray's dims.
@@ -102,13 +102,13 @@ def _data_of(argument: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """For each axis of each result its origins, and the sets of axes that have one index."""
+    """The origins of each axis of each result, and the sets of axes that share an index."""
 
     results: tuple[tuple[Origins, ...], ...]
     shared: frozenset[frozenset[Axis]]
 
     def check(self, arrays: Sequence[DataArray]) -> None:
-        """Raises AlignmentError where axes that have one index have several names."""
+        """Raises AlignmentError where axes that share an index have different names."""
         for axes in self.shared:
             first, *others = sorted(axes)
             for other in others:
@@ -127,7 +127,7 @@ def _axes_of(
     options: Mapping[str, Any],
     described: Described,
 ) -> _Axes:
-    """The origins of axes, as they were found for arguments like these before, or now."""
+    """The origins of the results' axes, cached for equal arguments."""
 
     def told(argument: Any) -> Any:
         if not is_of_xarray(argument):
@@ -146,7 +146,7 @@ def _axes_of(
 
 
 class _OriginsCall(ForeignCall):
-    """A call whose computations are not run, but asked where the axes of results come from."""
+    """A call whose programs are not run, but analysed for the origins of axes."""
 
     def __init__(self, function: Callable[..., Any], arrays: Sequence[DataArray]) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class _OriginsCall(ForeignCall):
     def axes(
         self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
     ) -> _Axes:
-        """The origins of the axes of what the front end returns."""
+        """The origins of the axes of the results."""
         returned = self.run(function, args, options)
         several = cast("tuple[Any, ...]", returned if isinstance(returned, tuple) else (returned,))
         results = tuple([tuple(self._origins(each)) for each in several])
@@ -193,7 +193,7 @@ class _OriginsCall(ForeignCall):
 def _labelled(
     xarray: Any, result: Any, axes: Sequence[Origins], arrays: Sequence[DataArray]
 ) -> DataArray:
-    """The DataArray of a result: xarray's own function keeps what goes with its dims."""
+    """A result as a DataArray, with the coordinates that xarray keeps for its dims."""
     names = _names(axes, arrays)
     kept = {
         name
@@ -216,7 +216,7 @@ def _labelled(
 
 
 def _names(axes: Sequence[Origins], arrays: Sequence[DataArray]) -> list[Hashable]:
-    """The dims of a result: each has the name of its origin, if that is one, and no other's.
+    """The dims of a result: the unique name of each axis's nearest origins, else a default.
 
     Raises AlignmentError where two have the same index as axes of one name.
     """
@@ -240,7 +240,7 @@ def _names(axes: Sequence[Origins], arrays: Sequence[DataArray]) -> list[Hashabl
 
 
 def _nearest(origins: Origins) -> Iterable[Axis]:
-    """The axes with the same index, or those that come next where there are none."""
+    """The origins with the same index; all origins where there are none."""
     return with_same_index(origins) or origins
 
 
@@ -253,7 +253,7 @@ def _number(arrays: Sequence[DataArray], array: DataArray) -> int:
 
 
 def _arrays_in(arguments: Sequence[Any]) -> list[DataArray]:
-    """The arrays of xarray's among arguments, each once."""
+    """The distinct xarray objects among arguments."""
     found: list[DataArray] = []
 
     def note(argument: Any) -> None:
@@ -270,7 +270,7 @@ def _with_numbers(
     args: Sequence[Any],
     options: Mapping[str, Any],
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with numbers of axes in the place of names."""
+    """The arguments with axis names replaced by axis numbers."""
 
     def number(name: Any) -> Any:
         if not isinstance(name, str):

@@ -187,7 +187,7 @@ def _geometry(
     transposed: bool,
     output_padding: PerAxis,
 ) -> Geometry:
-    """The options, one number for each spatial axis.
+    """The checked options of a convolution, one number per spatial axis.
 
     Raises ShapeError for the wrong number of numbers and for numbers out of range.
     """

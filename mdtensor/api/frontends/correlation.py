@@ -137,7 +137,7 @@ def _check(a: tuple[int, ...], v: tuple[int, ...], mode: str) -> None:
 
 @cache
 def scipy_signal() -> dict[str, Any]:
-    """Scipy's own functions."""
+    """Scipy's original functions; DTypeError where it is not installed."""
     try:
         return {name: original(f"scipy.signal.{name}") for name in _NAMES}
     except ImportError:
@@ -148,7 +148,7 @@ def scipy_signal() -> dict[str, Any]:
 
 
 def _direct(name: str, arrays: list[Array], mode: str, *, by_numpy: bool) -> Array:
-    """By definition; the larger operand is the image, the smaller one the filter."""
+    """Convolve by definition: the larger operand is the image, the smaller one the filter."""
     swapped = arrays[1].size > arrays[0].size
 
     def build(specs: tuple[TensorSpec, ...]) -> Program:
@@ -180,7 +180,7 @@ def _convolution(
 def _axis(
     name: str, image: int, taps: int, mode: str, swapped: bool, by_numpy: bool
 ) -> SpatialAxis:
-    """One axis: of the full result, the elements from `start` on.
+    """The geometry of one axis: the elements of the full result from `start` on.
 
     Swapping the operands of a correlation turns its full result around.
     """

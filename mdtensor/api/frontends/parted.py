@@ -1,4 +1,4 @@
-"""Calls that are computed in parts: by several devices, or within a memory limit.
+"""Calls in parts: over several devices, or within a memory limit.
 
 What computes them is imported when the first one comes, which few programs have.
 """
@@ -18,7 +18,7 @@ def in_parts(
     devices: Devices | None,
     memory_limit: int | str | None = None,
 ) -> Any:
-    """What a front end returns that was given `devices` or a `memory_limit`.
+    """Run a front end's call with `devices` or a `memory_limit`, in parts.
 
     Raises what `spread` and `stream` raise.
     """

@@ -1,4 +1,4 @@
-"""`reduce` and `scan`: any function of elements, combined by any associative operators."""
+"""`reduce` and `scan`: a function of elements, combined by associative operators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def reduce(
     memory_limit: int | str | None = None,
     devices: Devices | None = None,
 ) -> Any:
-    """Applies `f` at every point of the dims of a string, and combines what the output lacks.
+    """Applies `f` at every point of a string's dims, and reduces the dims that the output lacks.
 
     `subscripts` is an einsum string with an arrow. Its indices may be sums, as in
     `"h+r, r -> h"`; then blanks separate them, and names have any length. Extents follow from the
@@ -143,7 +143,7 @@ def scan(
     memory_limit: int | str | None = None,
     devices: Devices | None = None,
 ) -> Any:
-    """Combines every element along a dim with all elements before it.
+    """Scan: combines every element along a dim with all elements before it.
 
     Strings, `f`, operators and types are those of `reduce`. `combine` is the operator of the dim
     of the output, where it has one, or a dict with the operator of each dim that is scanned, and
@@ -185,7 +185,7 @@ def scan(
 
 @dataclass(frozen=True)
 class OperandBorder:
-    """A border of a reduction's operand: so many elements of a value before and after, by axis."""
+    """A border of a reduction's operand: counts before and after by axis, and its value."""
 
     around: tuple[tuple[int, int], ...]
     value: Number
@@ -193,7 +193,7 @@ class OperandBorder:
 
 @dataclass(frozen=True)
 class _Call:
-    """A reduction, what a scan was asked besides, and a border of its one operand."""
+    """A reduction with the options of a scan, and the border of a single operand."""
 
     reduction: Reduction
     exclusive: bool = False
@@ -203,7 +203,7 @@ class _Call:
 
     @property
     def key(self) -> Hashable:
-        """All that shapes the computation."""
+        """The cache key of the computation, without the operands' layouts."""
         scanned = self.exclusive, self.reverse, self.check
         return reduction_key(self.reduction), *scanned, self.border
 
@@ -228,7 +228,7 @@ class _Call:
 
 
 def _identities(md_hom: MDHom) -> tuple[Number, ...]:
-    """What an exclusive scan begins with."""
+    """The operator's identities, which begin an exclusive scan; TranslationError if it has none."""
     operators = {dim.combine.op for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)}
     if len(operators) != 1:
         raise TranslationError("an exclusive scan has one operator", hint="scan dim after dim")
@@ -242,7 +242,7 @@ def _identities(md_hom: MDHom) -> tuple[Number, ...]:
 
 
 def reduction_key(reduction: Reduction) -> Hashable:
-    """All that shapes the computation of a reduction; functions count by what they say."""
+    """The cache key of a reduction, with functions by fingerprint."""
     return (
         "reduce",
         reduction.text,
@@ -261,7 +261,7 @@ def reduced(
     check: Callable[..., object] | None = None,
     border: OperandBorder | None = None,
 ) -> Any:
-    """What a front end makes of a reduction; dense operands are given to a `check` first.
+    """Run a front end's reduction; a `check` sees dense operands before each run.
 
     One operand may have a border, which is copied with it.
     """
@@ -308,12 +308,12 @@ def _on_ragged(asked: _Call, operands: RaggedOperands, out: Arrays | None) -> An
 
 
 def _is_product_sum(reduction: Reduction) -> bool:
-    """Whether elements that are stored twice may be combined one by one: products are added."""
+    """Whether duplicates of stored elements may be combined one by one, as sums of products can."""
     return reduction.function is None and operator_name(reduction.combine) == "add"
 
 
 def _check_stored(reduction: Reduction, operands: Sequence[object]) -> None:
-    """Raises DTypeError for scans, TranslationError for positions, where elements are absent."""
+    """Raises DTypeError for scans of sparse operands, TranslationError for positions in them."""
     for number, operand in enumerate(operands if reduction.scans else ()):
         check_dense(f"operand {number}", operand)
     if reduction.function is None and operator_name(reduction.combine) in PAIR_NAMES:
@@ -342,7 +342,7 @@ def _check_options(reduction: Reduction) -> None:
 
 
 def extents_of(given: Mapping[str, int] | None) -> dict[str, int]:
-    """Extents by name, as a caller gives them; raises DTypeError for what is no dict."""
+    """The extents by name from a caller's argument; raises DTypeError where it is no dict."""
     if not isinstance(cast("object", given), Mapping | None):
         raise DTypeError(
             f"extents is {shown(given)}", hint="a dict from dims to whole numbers: {'r': 3}"

@@ -1,4 +1,4 @@
-"""Stencils as functions: what happens at one point, written with relative indices."""
+"""Stencils: functions of arrays, defined at one point with relative indices."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Arrays = Any
 
 
 def _itself(stencil: StencilFunction) -> StencilFunction:
-    """The key of a stencil's calls: the stencil itself, whose constants are taken once."""
+    """The cache key of a stencil: the object itself, whose constants are captured once."""
     return stencil
 
 
 class StencilFunction(Decorated):
-    """A function on arrays made of what happens at one point; `mdtensor.stencil` makes it."""
+    """A function on arrays, defined by its value at one point; made by `mdtensor.stencil`."""
 
     def __init__(self, function: Callable[..., object], border: Border) -> None:
         if not callable(function):
@@ -55,7 +55,7 @@ class StencilFunction(Decorated):
 
     @functools.partial(with_call_cache, of=_itself, front_end="stencil")
     def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
-        """The function at every point of the arrays: one array, or a tuple of several.
+        """Apply the stencil at every point: one array, or a tuple of several.
 
         Arrays have one shape; arrays without axes are single values. Python's numbers become
         constants of the kernel, so a number that changes from call to call is better an array
@@ -69,7 +69,7 @@ class StencilFunction(Decorated):
 
     @where_arrays_lie
     def steps(self, *args: Any, n: int, out: Arrays | None = None, **kwargs: Any) -> Any:
-        """What `n` calls give, each taking the result of the one before as its first array.
+        """Apply the stencil `n` times, each time to the previous result as its first array.
 
         A function that returns a tuple advances as many arrays: `return u_next, u[0, 0]` goes on
         with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
@@ -111,7 +111,7 @@ class StencilFunction(Decorated):
         return getattr(self.function, "__name__", "the stencil")
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments in the order of the parameters; what is no number is an array.
+        """The arguments in the parameters' order; anything but a number becomes an array.
 
         Those of Dask, and sharded ones, stay as they are.
         """
@@ -128,7 +128,7 @@ class StencilFunction(Decorated):
 
     @functools.partial(with_call_cache, of=_itself, front_end="stencil")
     def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
-        """One call; only for the points whose neighbours all exist, where `inside` is set."""
+        """Apply the stencil once; with `inside`, only at points with all their neighbours."""
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
         operands = [a for a in arguments if not is_number(a)]
         build = functools.partial(self._computation, constants, inside)
@@ -137,7 +137,7 @@ class StencilFunction(Decorated):
         return call(key, operands, build, out, moment=lambda: function_key(self.function))
 
     def _key(self, constants: Sequence[Number | None], *, inside: bool) -> Hashable:
-        """What calls share that are one computation, but for the layouts of their arrays."""
+        """The cache key of a call, without the layouts of its arrays."""
         # 1, 1.0 and True are equal, 0.0 and -0.0 too, but not the same constants.
         return ("stencil", self, tuple(map(function_key, constants)), inside)
 
@@ -191,7 +191,7 @@ def _listed(arrays: Arrays) -> list[Array]:
 
 
 def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
-    """The arrays of the step before last as far as the next results need them.
+    """The buffers of the step before last, cut to the shapes of the next results; None without any.
 
     Each step takes from the shape what the one before took. None where there are no such arrays
     yet, or arrays that nothing can be written to, or where types have changed, which they do in
@@ -209,7 +209,7 @@ def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
 
 
 def _shrunk(before: Array, shape: Sequence[int]) -> Array:
-    """The array less as much of each axis as a later one of that shape has lost already."""
+    """A leading part of an array, which shrinks again by as much as it did to `shape`."""
     if tuple(shape) == tuple(before.shape):
         return before
     extents = (max(0, 2 * now - then) for then, now in zip(before.shape, shape, strict=True))

@@ -34,7 +34,7 @@ Place = tuple[int, Path]
 
 @dataclass(frozen=True)
 class ByColumns:
-    """A call on columns: the reduction, its operands, and the arrays of its results, if given."""
+    """A reduction of records or strings by columns: its operands and, if given, result arrays."""
 
     reduction: Reduction
     operands: tuple[Array, ...]
@@ -45,7 +45,7 @@ class ByColumns:
     _xp: Any = np
 
     def joined(self, results: Any) -> Any:
-        """What the caller gets: one array of records where results have names."""
+        """The result of the call: an array of records where results have names."""
         is_host = self._xp is np
         if self._given is not None and is_host:
             return self._given
@@ -68,7 +68,7 @@ class ByColumns:
 def by_columns(
     reduction: Reduction, key: Hashable, operands: Sequence[object], out: Any
 ) -> ByColumns | None:
-    """A call in which an operand or the result has records or strings, on columns; None for others.
+    """A call on records or strings as a call on their columns; None for other operands.
 
     `key` holds all that shapes the computation besides the operands' layouts.
 
@@ -100,7 +100,7 @@ def by_columns(
 
 
 def _columns_on_gpu(arrays: Sequence[Array], wanted: RecordReduction, xp: Any) -> list[Array]:
-    """The same of CuPy's arrays, whose columns are read where they lie."""
+    """The columns of CuPy operands, read in place."""
     found: list[Array] = []
     for array, listed in zip(arrays, wanted.columns, strict=True):
         is_plain = listed == (Column(),)
@@ -109,7 +109,7 @@ def _columns_on_gpu(arrays: Sequence[Array], wanted: RecordReduction, xp: Any) -
 
 
 def _columns(arrays: Sequence[Array], wanted: RecordReduction) -> list[Array]:
-    """The arrays in the place of the operands."""
+    """The columns of NumPy operands, as separate arrays."""
     codes: dict[tuple[Place, Place], np.ndarray] = {}
     found: list[Array] = []
     for number, (array, listed) in enumerate(zip(arrays, wanted.columns, strict=True)):
@@ -143,7 +143,7 @@ def _array(operand: Any, xp: Any) -> Array:
 
 
 def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:
-    """The structured type of the result; None where it has no fields."""
+    """The structured type of the result; None where the result has no fields."""
     asked = _structured(reduction.dtype)
     given = _structured(getattr(out, "dtype", None))
     if given is None and asked is not None and out is not None:
@@ -157,7 +157,7 @@ def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:
 
 
 def _structured(dtype: Any) -> np.dtype | None:
-    """A type with fields, also as a list of them."""
+    """A structured type, also from a list of fields; None for other types."""
     if isinstance(dtype, list):
         dtype = as_dtype(dtype)
     is_structured = isinstance(dtype, np.dtype) and dtype.names

@@ -28,7 +28,7 @@ _OF_NUMPY: tuple[type, ...] = (np.ndarray, np.generic, LazyArray)
 def vjp(
     function: Callable[..., Any], *args: Any, **options: Any
 ) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
-    """The result of a function, and its pullback: from cotangents of the result to cotangents.
+    """The result of a function, and its pullback from cotangents of results to those of arguments.
 
     `function` is one of mdtensor's, or one of your own that calls them and NumPy's functions of
     lazy arrays. The floating-point arrays among `args` are what it is differentiated by; it gets
@@ -89,7 +89,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function with one real result, as one that returns the result and what `grad` gives.
+    """A function of the same arguments that returns the result and the gradient.
 
     The result is computed once for both. Arguments and errors are those of `grad`.
 
@@ -126,7 +126,7 @@ def _recorded(
     numbers: Sequence[int],
     options: dict[str, Any],
 ) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
-    """What a function returns, and its pullback to the arguments of these numbers."""
+    """Run a function on a tape: its result, and its pullback to the numbered arguments."""
     arrays = _leaves([args[n] for n in numbers])
     tape = Tape()
     given = list(args)
@@ -165,7 +165,7 @@ def _check_function(function: object) -> None:
 
 
 def _leaves(values: Sequence[Any]) -> list[Array]:
-    """The arrays that a function is differentiated by, each an object of its own."""
+    """The arrays to differentiate with respect to, each as a distinct object."""
     found: list[Array] = []
     for number, value in enumerate(values):
         if not isinstance(value, LazyArray):
@@ -180,7 +180,7 @@ def _leaves(values: Sequence[Any]) -> list[Array]:
 
 
 def _pair(value: Array, cotangent: Any) -> tuple[Array, Array]:
-    """A result and its cotangent, of its type."""
+    """A result and its cotangent, cast to the result's type."""
     if isinstance(cotangent, LazyArray):
         cotangent = cotangent.evaluate()
     if kind_of(value.dtype) != "f":

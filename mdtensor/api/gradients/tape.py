@@ -1,4 +1,4 @@
-"""The tape of a program: the computations that its calls run, and the arrays between them.
+"""The tape of a program: the computations of its calls, and the arrays between them.
 
 A program that is differentiated gets lazy arrays, and every call of mdtensor in it gives lazy
 arrays: so what is done to them by NumPy's functions is seen, or refused.
@@ -31,7 +31,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class TapeEntry:
-    """A computation that was run, with its arrays."""
+    """An executed program with its operands and results."""
 
     program: Program
     operands: tuple[Array, ...]
@@ -40,7 +40,7 @@ class TapeEntry:
 
 @dataclass(slots=True)
 class Tape:
-    """What a program has run, on arrays that depend on those that it is differentiated by."""
+    """The computations that a program has run on arrays that depend on its tracked inputs."""
 
     records: list[TapeEntry] = field(default_factory=list[TapeEntry])
     tracked: dict[int, Array] = field(default_factory=dict[int, Array])
@@ -51,7 +51,7 @@ class Tape:
     def recorded(
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
-        """Calls a function whose calls are recorded."""
+        """Calls a function with recording on this tape."""
         self.outer = program_calls.planner.get()
         self.around = getattr(call_cache.tracer.get(), "__self__", None)
         recording = (program_calls.planner, self._run), (call_cache.tracer, self.call)
@@ -60,28 +60,28 @@ class Tape:
     def _outside(
         self, function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
     ) -> Result:
-        """Calls a function whose calls are those of the tape around this one, if there is one."""
+        """Calls a function with recording on the enclosing tape, if there is one."""
         settings: list[Setting] = [(program_calls.planner, self.outer)]
         if self.around is not None:
             settings.append(self.around._as_call())
         return scoped(settings, function, *args, **options)
 
     def _as_call(self, read: set[int] | None = None) -> Setting:
-        """The setting in which calls are parts of one, so that their arrays stay on the tape."""
+        """The setting that marks nested calls as parts of one, whose arrays stay on the tape."""
         return _calls, (*_calls.get(), (self, read))
 
     def track(self, array: Array, *, varies: bool = True) -> None:
-        """Has later computations on an array recorded; constants of calls do not vary."""
+        """Tracks an array, so that computations on it are recorded; constants do not vary."""
         self.tracked[id(array)] = array
         if varies:
             self._varying.add(id(array))
 
     def varies(self, array: Array) -> bool:
-        """Whether an array depends on those that the program is differentiated by."""
+        """Whether an array depends on the inputs that the program is differentiated by."""
         return id(array) in self._varying
 
     def value_of(self, value: LazyArray) -> Array:
-        """The array of a lazy one."""
+        """The array of a lazy array, evaluated if need be."""
         if (held := value.array) is not None:
             return held
         return scoped([self._as_call()], value.evaluate)
@@ -89,7 +89,7 @@ class Tape:
     def call(
         self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        """A call of a front end on lazy arrays among its arguments; its results are lazy too."""
+        """Runs a front end's call with lazy arrays among its arguments; results are lazy too."""
         given: list[int] = []
 
         def valued(argument: Any) -> Any:
@@ -149,7 +149,7 @@ class Tape:
     def cotangents(
         self, arrays: Sequence[Array], given: Sequence[tuple[Array, Array]]
     ) -> list[Array]:
-        """The cotangents of arrays, from pairs of a result and its cotangent."""
+        """Backpropagate: the cotangents of arrays, from pairs of a result and its cotangent."""
         varying = {id(array) for array in arrays}
         for record in self.records:
             if varying.intersection(map(id, record.operands)):
@@ -175,7 +175,7 @@ class Tape:
 def _pulled(
     record: TapeEntry, due: list[int], wanted: list[int], found: Mapping[int, Array]
 ) -> tuple[Array, ...]:
-    """Cotangents of operands, from those of the results that are `due`."""
+    """The operands' cotangents, from those of the results `due`."""
     cotangents = [found[id(record.results[n])] for n in due]
     returned = call(
         ("pullback", record.program, tuple(wanted), tuple(due)),

@@ -1,4 +1,4 @@
-"""The devices that a call is spread over: their names, their engines, and how fast they are."""
+"""The devices of a call: their names, engines, and relative speeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _resolved = Bounded[Hashable, "DeviceList"](64)
 
 @dataclass(frozen=True, slots=True)
 class DeviceList:
-    """Devices for arrays of one kind, by their full names, and the weights that a caller gave."""
+    """The devices of a call by full name, their kind of arrays, and the caller's weights."""
 
     arrays: str
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class DeviceList:
 
     @classmethod
     def of(cls, said: Any, arrays: str = "numpy") -> DeviceList:
-        """The devices that a caller named; raises DeviceError or DTypeError for wrong ones."""
+        """The devices from a caller's argument; raises DeviceError or DTypeError for wrong ones."""
         key = _key(said, arrays)
         if key is None:
             return cls._found(said, arrays)
@@ -68,11 +68,11 @@ class DeviceList:
         return cls(arrays, tuple(given), weights)
 
     def engines(self) -> tuple[Engine, ...]:
-        """What computes on each device."""
+        """The engine of each device."""
         return tuple(registry.engine_called(name, self.arrays) for name in self.names)
 
     def places(self) -> tuple[tuple[int, ...], int | None]:
-        """CUDA's numbers of the devices, and which of these is the current one, that has arrays.
+        """The devices' CUDA numbers, and the index of the current one, which has the arrays.
 
         It comes last where it is none of the devices. None for devices that share memory.
         """
@@ -84,9 +84,9 @@ class DeviceList:
         return tuple(numbers), numbers.index(here)
 
     def rates(self, md_hom: MDHom) -> tuple[float, ...]:
-        """How fast the devices are relative to each other.
+        """The relative speeds of the devices.
 
-        It is what the caller said, else the inverse of the time of the whole: measured, where it
+        They are the caller's weights, else inverse times of the whole: measured, where it
         was tuned on all of them, otherwise as the cost model expects.
         """
         if self.weights is not None:
@@ -99,7 +99,7 @@ class DeviceList:
     def link(
         self, md_hom: MDHom, numbers: Sequence[int], home: int, streams: PeerStreams
     ) -> Link | None:
-        """What copies from the home device cost, next to what that takes for the whole.
+        """The link for copies from the home device: its rate, and the home device's own seconds.
 
         None where the caller said the shares, and where it is none of the devices.
         """
@@ -112,7 +112,7 @@ class DeviceList:
 
 
 def _seconds(engines: Sequence[Engine], md_hom: MDHom) -> list[float]:
-    """What each device takes for the whole: measured on all of them, else as the model expects."""
+    """Each device's seconds for the whole: measured if tuned on all of them, else estimated."""
     problems = [engine.problem_of(md_hom) for engine in engines]
     pairs = list(zip(engines, problems, strict=True))
     winners = [engine.winner(problem) for engine, problem in pairs]
@@ -129,7 +129,7 @@ def _seconds(engines: Sequence[Engine], md_hom: MDHom) -> list[float]:
 
 
 def _key(said: Any, arrays: str) -> Hashable:
-    """What a caller wrote, where it can be looked up; None where it cannot."""
+    """The cache key of a caller's `devices` argument; None where it is not hashable."""
     kind = _type_of(said)
     if kind not in (str, dict, list, tuple):
         return None
@@ -162,7 +162,7 @@ def _all(said: str, arrays: str, fitting: Sequence[UsableDevice]) -> tuple[str, 
 
 
 def _called(name: Any, arrays: str, fitting: Sequence[UsableDevice]) -> str:
-    """The full name of the first device that is called so."""
+    """The full name of the first device that a name matches."""
     if not isinstance(name, str):
         raise DTypeError(f"{shown(name)} is no name of a device", hint=_HINT)
     for found in fitting:

@@ -1,4 +1,4 @@
-"""Who gets what: the boxes that each device reads and writes, and their bytes, for people."""
+"""Reports of a division over devices: the boxes that each reads and writes, and their bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.translate.rewrites.parts import Box
 
 
 def report_of(tasks: Tasks, names: Sequence[str]) -> str:
-    """A paragraph for each device: what it reads and writes, task by task."""
+    """A paragraph per device: the boxes that it reads and writes, task by task."""
     return "\n".join(
         line for device, name in enumerate(names) for line in _of_device(tasks, device, name)
     )
@@ -48,7 +48,7 @@ def _said(tasks: Tasks, views: Sequence[SlotBox]) -> str:
 
 
 def box_text(box: Box) -> str:
-    """A box as one writes it.
+    """A box as the text of a slice.
 
     >>> box_text((slice(0, 352, 1), slice(1, 300, 2)))
     '[0:352, 1:300:2]'

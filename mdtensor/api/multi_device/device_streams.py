@@ -1,4 +1,4 @@
-"""Runs tasks on CUDA devices: enqueued by the calling thread, in order by events of streams."""
+"""Tasks on CUDA devices: enqueued by the calling thread, ordered by events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_GRAPHS = 4  # that are kept of a computation
 
 
 class DeviceStreams:
-    """Tasks that are enqueued any number of times; `numbers` are CUDA's of the devices.
+    """A runner that enqueues tasks on CUDA devices; `numbers` are the devices' CUDA numbers.
 
     The last of `numbers` may be that of a device without tasks, on which operands and results are.
     """
@@ -46,7 +46,7 @@ class DeviceStreams:
         self._generation, self._times = -1, 0  # of the kernels, and calls without a graph
 
     def _rank(self, number: int) -> tuple[int, bool]:
-        """In which order tasks are enqueued: those of the device that has the arrays come last.
+        """The sort key of a task in the issue order: its depth, then the home device last.
 
         So its stream is free to hand out what others wait for.
         """
@@ -58,7 +58,7 @@ class DeviceStreams:
         return depths[number], tasks[number].device == self.home
 
     def __call__(self, arrays: Sequence[Array]) -> None:
-        """Enqueues all tasks on operands and results; what follows on their stream sees results.
+        """Enqueues all tasks on operands and results, ordered before later work on their stream.
 
         Raises DeviceError where a stream is being captured, and what a task raised, with the name
         of its device.
@@ -82,7 +82,7 @@ class DeviceStreams:
     def _enqueue(
         self, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool = False
     ) -> None:
-        """Enqueues all tasks; where they are recorded, from the stream of the home device on."""
+        """Enqueues all tasks; for a capture, starting from the home device's stream."""
         issue = _Issue(self, arrays, streams, is_recorded=is_recorded)
         try:
             for number in self._order:
@@ -91,7 +91,7 @@ class DeviceStreams:
             issue.settle()
 
     def _graph_of(self, arrays: Sequence[Array]) -> PeerGraph | None:
-        """The graph of all tasks on arrays that lie where earlier ones did; None without.
+        """The captured graph of all tasks for arrays at known addresses; None where there is none.
 
         Whenever so many calls found none one more is recorded, up to a few.
         """
@@ -127,7 +127,7 @@ class DeviceStreams:
         self.streams.fill(self.numbers[place], array, value)
 
     def begins(self, number: int) -> Sequence[Array]:
-        """The places of a task's part, as arrays on its device."""
+        """The begins of a task's part, as arrays on its device."""
         return self._begins[number]
 
     def launch(self, number: int, views: Sequence[Array], streams: PeerStreams) -> None:
@@ -143,7 +143,7 @@ class DeviceStreams:
 
 
 class _Issue:
-    """One run of all tasks: what was enqueued, and the events that say when it is done."""
+    """One issue of all tasks: its arrays, and the events that mark their completion."""
 
     def __init__(
         self, of: DeviceStreams, arrays: Sequence[Array], streams: PeerStreams, *, is_recorded: bool
@@ -176,7 +176,7 @@ class _Issue:
         self._pack_operands()
 
     def _pack_operands(self) -> None:
-        """Has parts of operands that are no runs of memory packed, before kernels keep a stream."""
+        """Pack the non-contiguous parts of operands, before kernels occupy the streams."""
         for task in self._tasks.tasks:
             for view in task.reads:
                 is_operand = view.slot < self._tasks.operands
@@ -184,7 +184,7 @@ class _Issue:
                     self._packed_of(view)
 
     def task(self, number: int) -> None:
-        """Enqueues a task: copies to its device, its kernels, copies of its results."""
+        """Enqueues a task: copies of its operands, its kernels, copies of its results."""
         task = self._tasks.tasks[number]
         for earlier in task.after:
             self._wait(task.device, self._finished[earlier])
@@ -209,7 +209,7 @@ class _Issue:
         self._finished[number] = event
 
     def settle(self) -> None:
-        """Has every stream wait for what others do with its memory, and for results.
+        """Make every stream wait for the other devices' use of its memory, and for its results.
 
         Where tasks are recorded, the stream on which the recording began waits for the others.
         """
@@ -217,7 +217,7 @@ class _Issue:
         meet(self._streams, self._of.numbers, self._of.used, to=to)
 
     def _read(self, view: SlotBox, task: Task, lead: int) -> Array:
-        """An array for a kernel: where it lies, or a copy on the device of the task."""
+        """The array of a kernel's operand: in place, or a copy on the task's device."""
         if self._is_there(view, task):
             return view_of(self._slots, view.led(lead))
         known = self._copies.get((task.device, view.key))
@@ -238,7 +238,7 @@ class _Issue:
         return copy
 
     def _packed_of(self, view: SlotBox) -> tuple[Array, Event]:
-        """A part without gaps on the device that has it, and the event after which it is there."""
+        """A part, packed on the device that has it, and the event that completes the copy."""
         known = self._packed.get(view.key)
         if known is None:
             place = self._place(view)
@@ -262,7 +262,7 @@ class _Issue:
         return spec_of_view(self._tasks.specs, view)
 
     def _is_run(self, view: SlotBox) -> bool:
-        """Whether a part is one run of memory, which is copied between devices as it lies."""
+        """Whether a part is contiguous, so that it is copied between devices as it is."""
         return self._spec(view).is_contiguous
 
     def _place(self, view: SlotBox) -> int:
@@ -286,7 +286,7 @@ class _Issue:
 def meet(
     streams: PeerStreams, numbers: Sequence[int], of: Sequence[int], to: Sequence[int]
 ) -> None:
-    """Has some devices' streams wait for what was enqueued on others until now."""
+    """Make the streams of some devices wait for all work enqueued on others so far."""
     events = {device: streams.record(numbers[device]) for device in of}
     for device in to:
         for other, event in events.items():

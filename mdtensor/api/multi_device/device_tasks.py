@@ -1,4 +1,4 @@
-"""The tasks of a computation on several devices: what each reads, computes and writes."""
+"""The tasks of a computation on several devices: their operands, kernels and results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tasks_of(
     home: int | None = None,
     shardings: Sequence[Sharding | None] = (),
 ) -> Tasks:
-    """The tasks of a computation on arrays of these specs: those of operands and results.
+    """The tasks of a computation on operands and results of given specs.
 
     Kernels read operands and write results where these lie: in memory that all devices share, or
     in that of the device of number `home`; then other devices have copies without gaps. Operands,
@@ -66,7 +66,7 @@ Piece = tuple[SlotBox, Box]
 
 @dataclass(eq=False, slots=True)
 class _Value:
-    """An array that a task reads or makes: where it lies, once that is known."""
+    """An array that a task reads or writes, and its place once that is assigned."""
 
     spec: TensorSpec | None = None
     view: SlotBox | None = None
@@ -79,7 +79,7 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A task whose arrays may not have a place yet."""
+    """A task whose arrays may still lack a place."""
 
     step: int
     device: int
@@ -92,7 +92,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Maker:
-    """Notes what is done with parts, as tasks of the devices that the shares say.
+    """The executor that turns the parts of steps into tasks of devices, by their shares.
 
     Parts come in the order of the shares. What is made of parts is made by the device that has the
     largest of them.
@@ -111,7 +111,7 @@ class _Maker:
     _joined: dict[Hashable, _Value] = field(default_factory=dict[Hashable, "_Value"])
 
     def array(self, name: str, spec: TensorSpec, sharding: Sharding | None) -> None:
-        """Adds an array of the computation, with a slot for each of its shards."""
+        """Adds an array of the computation, with a slot per shard."""
         self._arrays.append(_Array(len(self.specs), spec, sharding))
         if sharding is None:
             self._slot(name, spec, self.home)
@@ -122,16 +122,16 @@ class _Maker:
             self._slot(f"{name}, shard {number}", TensorSpec.of(shape, spec.dtype), place)
 
     def slots_of(self, count: int) -> int:
-        """How many slots so many of the arrays have."""
+        """The number of slots of the first `count` arrays."""
         return self._arrays[count].first if count < len(self._arrays) else len(self.specs)
 
     def begin(self, step: int, shares: Shares) -> None:
-        """Begins a step."""
+        """Begins a step with its shares."""
         self._step, self._waiting = step, [*shares.devices]
         self._joined.clear()
 
     def whole(self, step: Step) -> None:
-        """Notes a step that writes some elements here and some there, as one task."""
+        """Add a step whose writes are no boxes, as one task."""
         device = self._waiting[0]
         reads = [self.read(slot, _whole(self._arrays[slot].spec)) for slot in step.operands]
         before = [self.read(slot, _whole(self._arrays[slot].spec)) for slot in step.results]
@@ -144,7 +144,7 @@ class _Maker:
                 self._copy(device, _Value(of=result, inside=inside), shard)
 
     def read(self, slot: int, box: Box) -> _Value:
-        """A box of an array, where it lies."""
+        """A box of an array, in place."""
         pieces, sharding = self._arrays[slot].pieces(box), self._arrays[slot].sharding
         if len(pieces) == 1:
             return _Value(view=pieces[0][0])
@@ -155,7 +155,7 @@ class _Maker:
         return _Value(TensorSpec.of(spec.shape, spec.dtype), pieces=pieces)
 
     def write(self, slot: int, box: Box, value: _Value) -> None:
-        """Has a value written where it belongs by the task that makes it, or copied there."""
+        """Place a value in an array: written there by its own task, or copied there."""
         assert value.view is None, "a part is written once"
         pieces = self._arrays[slot].pieces(box)
         if len(pieces) == 1:
@@ -168,7 +168,7 @@ class _Maker:
     def compute(
         self, md_hom: MDHom, operands: Sequence[_Value], begins: Sequence[int]
     ) -> tuple[_Value, ...]:
-        """A task, of the next device where it reads nothing that a task of its step made."""
+        """Add a task, on the device that made its largest operand, else on the shares' next one."""
         sizes = [buffer.spec.size for buffer in md_hom.inputs[: len(operands)]]
         made = [
             (size, -number, operand.device)
@@ -183,7 +183,7 @@ class _Maker:
         return results
 
     def _on(self, device: int, value: _Value) -> _Value:
-        """An array for a kernel on a device: a replica, or its pieces put together there."""
+        """A kernel's operand on a device: its replica, or its pieces gathered there."""
         if value.replicas:
             return _Value(view=value.replicas.get(device) or next(iter(value.replicas.values())))
         if not value.pieces:
@@ -195,7 +195,7 @@ class _Maker:
         return known
 
     def _together(self, device: int, value: _Value) -> SlotBox:
-        """A new array on a device, into which tasks copy the pieces of a value."""
+        """A new array on a device, with tasks that copy the pieces of a value into it."""
         assert value.spec is not None
         whole = self._between(value.spec, device)
         for view, inside in value.pieces:
@@ -203,7 +203,7 @@ class _Maker:
         return whole
 
     def _copy(self, device: int, source: _Value, target: SlotBox) -> None:
-        """A task that copies elements."""
+        """Add a task that copies elements."""
         spec = spec_of_view(self.specs, target)
         copied = _Value(view=target, device=device)
         self.drafts.append(
@@ -223,14 +223,14 @@ class _Maker:
         self.places.append(place)
 
     def last(self, value: _Value, axis: int, shape: Sequence[int]) -> _Value:
-        """The last elements along an axis, where they lie."""
+        """The last elements along an axis, in place."""
         inside = tuple(
             slice(n - 1 if number == axis else 0, n, 1) for number, n in enumerate(shape)
         )
         return _Value(device=value.device, of=value, inside=inside)
 
     def tasks(self) -> tuple[Task, ...]:
-        """The tasks, whose values all have a place: new arrays, where nothing else was said."""
+        """The tasks, with new arrays assigned to values that have no place yet."""
         found: list[Task] = []
         for draft in self.drafts:
             writes = tuple(map(self._placed, draft.results))
@@ -255,7 +255,7 @@ class _Maker:
     def _bound(
         self, draft: _Draft, reads: Sequence[SlotBox], writes: Sequence[SlotBox]
     ) -> tuple[MDHom, tuple[int, ...]]:
-        """The `md_hom` on arrays as they lie, or on copies, and the leads of these arrays."""
+        """The `md_hom` with the layouts of its arrays or their copies, and the arrays' leads."""
         md_hom = draft.md_hom
         between = () if md_hom.epilogue is None else md_hom.epilogue.view
         read = [self._lead(draft, n, v, md_hom.inp_view + between) for n, v in enumerate(reads)]
@@ -288,7 +288,7 @@ class _Maker:
     def _lead(
         self, draft: _Draft, number: int, view: SlotBox, accesses: Sequence[BufferAccess]
     ) -> int:
-        """How many elements earlier a kernel's array begins, to be aligned where rows are.
+        """Elements by which a kernel's array begins earlier, to be aligned where rows are.
 
         Kernels for arrays that begin anywhere move element by element on GPUs.
         """
@@ -305,7 +305,7 @@ class _Maker:
 
 
 def _led(accesses: Sequence[BufferAccess], leads: Sequence[int]) -> tuple[BufferAccess, ...]:
-    """Accesses to arrays that begin so many elements earlier along the last axis."""
+    """Accesses shifted to arrays that begin `lead` elements earlier along the last axis."""
     found: list[BufferAccess] = []
     for access in accesses:
         lead = leads[access.buffer] if access.buffer < len(leads) else 0
@@ -320,14 +320,14 @@ def _led(accesses: Sequence[BufferAccess], leads: Sequence[int]) -> tuple[Buffer
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array of the computation: the first of its slots, and how it is cut."""
+    """An array of the computation, with its first slot and its sharding."""
 
     first: int
     spec: TensorSpec
     sharding: Sharding | None
 
     def pieces(self, box: Box) -> list[Piece]:
-        """The parts of a box, each in a slot, and where they are in the box."""
+        """The slot boxes of a box's parts, and their places in the box."""
         if self.sharding is None:
             return [(SlotBox(self.first, box), box)]
         return [
@@ -355,7 +355,7 @@ def copy_of(shape: Sequence[int], dtype: np.dtype) -> MDHom:
 
 
 def _is_box(md_hom: MDHom) -> bool:
-    """Whether the elements that an `md_hom` writes are a box of each of its outputs."""
+    """Whether an `md_hom` writes a box of each of its outputs."""
     try:
         part_of(md_hom, {})
     except TranslationError:

@@ -1,4 +1,4 @@
-"""Runs tasks on devices that share the memory of the host: a thread for each device."""
+"""Tasks on devices that share host memory: a thread per device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.stage_timer import StageRecorder, asked_for, beside, stage
 
 
 class DeviceThreads:
-    """Tasks that are run any number of times."""
+    """A reusable runner of tasks, with a thread per device."""
 
     def __init__(self, programs: TaskPrograms) -> None:
         self.programs = programs
@@ -37,7 +37,7 @@ class DeviceThreads:
         _Once(self, slots).run([n for n, own in enumerate(self._own) if own])
 
     def new(self, place: int, spec: TensorSpec) -> Array:
-        """A new array for a result, which has no place of its own."""
+        """A new array for a result."""
         return allocate(spec, np)
 
     def fill(self, place: int, array: Array, value: float) -> None:
@@ -60,7 +60,7 @@ class DeviceThreads:
 
 
 class _Once:
-    """One run of all tasks."""
+    """A single run of all tasks."""
 
     def __init__(self, threads: DeviceThreads, slots: Sequence[Array]) -> None:
         self._threads, self._slots = threads, slots
@@ -69,7 +69,7 @@ class _Once:
         self._failed: dict[int, BaseException] = {}
 
     def run(self, devices: Sequence[int]) -> None:
-        """The calling thread has the first device, and each other one a thread of its own."""
+        """Run the first device's tasks in the calling thread, each other device's in its own."""
         others = [
             threading.Thread(
                 target=contextvars.copy_context().run,
@@ -100,7 +100,7 @@ class _Once:
             self._fail(device, error)
 
     def _work(self, device: int) -> None:
-        """All tasks of a device, each after those that it waits for."""
+        """Run a device's tasks in order, each after its dependencies."""
         for number in self._threads.own(device):
             for earlier in self._programs.tasks.tasks[number].after:
                 self._done[earlier].wait()
@@ -110,7 +110,7 @@ class _Once:
             self._done[number].set()
 
     def _fail(self, device: int, error: BaseException) -> None:
-        """Ends the run: who waits for a task goes on, and stops."""
+        """Record an error and wake all waiting threads, which then stop."""
         self._failed[device] = error
         for event in self._done:
             event.set()

@@ -1,4 +1,4 @@
-"""Sharded arrays: an array cut along an axis, of which each device has a shard in its memory."""
+"""Sharded arrays: cut along an axis, with a shard in the memory of each device."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class ShardedArray:
 
     @property
     def axis(self) -> int | None:
-        """The axis that is cut; None where each device has the whole."""
+        """The sharded axis; None where each device has a replica."""
         return self.sharding.axis
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """Where the shards begin on the axis, and where the last one ends."""
+        """The edges of the shards on the axis: each beginning, and the last end."""
         return self.sharding.edges
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The name of the device of each shard."""
+        """The device name of each shard."""
         return tuple(self.listed.names[device] for device in self.sharding.devices)
 
     @property
@@ -91,7 +91,7 @@ class ShardedArray:
         return TensorSpec.of(self.shape, self.dtype)
 
     def gather(self) -> Array:
-        """The whole as one array: of NumPy, or of CuPy on the current device."""
+        """The whole array: NumPy's, or CuPy's on the current device."""
         [result] = computed(_copying(self.shape, self.dtype), [self], self.listed, (), (None,))
         return result
 
@@ -109,7 +109,7 @@ class ShardedArray:
 
 
 def shard(array: Any, devices: Devices = "all", axis: int | None = 0) -> ShardedArray:
-    """Cuts an array along an axis and copies each part to a device, which computes on it in calls.
+    """Cuts an array along an axis and copies the shards to devices, where calls compute on them.
 
     `array` is of NumPy, or of CuPy on any of the host's GPUs; the devices are those that compute
     such arrays: names as `mdtensor.devices()` has them, "all", or a dict from names to weights,
@@ -138,7 +138,7 @@ def shard(array: Any, devices: Devices = "all", axis: int | None = 0) -> Sharded
 
 
 def _sharding(array: Array, devices: DeviceList, axis: Any) -> Sharding:
-    """How an array is cut for devices; raises ShapeError for an axis that is not there."""
+    """The sharding of an array over devices; ShapeError for an axis that does not exist."""
     if axis is None:
         return Sharding(None, (), tuple(range(len(devices.names))))
     axis = whole("axis", axis)
@@ -158,7 +158,7 @@ def computed(
     out: Sequence[Any] = (),
     shardings: Shardings | None = None,
 ) -> list[Any]:
-    """The results of a computation on sharded arrays and whole ones: sharded where they are cut.
+    """The results of a computation on sharded and whole arrays, sharded where a sharding exists.
 
     Whole arrays are NumPy's, or lie on the current device. `out` are results that exist, and
     `shardings` those of the results; else they follow from the operands'.
@@ -200,7 +200,7 @@ def _runner(
     devices: DeviceList,
     given: Shardings | None,
 ) -> tuple[spread_call.Runner, Shardings]:
-    """What runs a computation on arrays that are cut so, and how its results are cut; kept."""
+    """The memoised runner of a computation on sharded arrays, and the shardings of its results."""
     here = cupy_arrays.current_device() if devices.arrays == "cupy" else None
 
     def made() -> tuple[Program, spread_call.Runner, Shardings]:
@@ -251,7 +251,7 @@ def _new(
 
 
 def _shards(result: Any, sharding: Sharding | None, devices: DeviceList) -> list[tuple[int, Array]]:
-    """The arrays of a result, and the devices that have them."""
+    """The arrays of a result, each with its device's number."""
     if sharding is None:
         return [(_home(devices), result)]
     return [*zip(sharding.devices, result.shards, strict=True)]
@@ -264,5 +264,5 @@ def _home(devices: DeviceList) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _copying(shape: tuple[int, ...], dtype: np.dtype) -> Program:
-    """The computation that copies an array."""
+    """A program that copies an array."""
     return Program.of(copy_of(shape, dtype))

@@ -1,4 +1,4 @@
-"""Calls on sharded arrays: planned on placeholders, then computed by the devices of the shards."""
+"""Calls on sharded arrays: planned on placeholders, then run by the shards' devices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def called(
     options: Mapping[str, Any],
     described: Described,
 ) -> Any:
-    """A call of a front end with sharded arrays among its arguments; `described` gives keys.
+    """Run a front end's call with sharded arrays among its arguments; `described` gives cache keys.
 
     Each device computes on its shards; results are sharded arrays where they are cut, others are
     whole arrays. Arrays of NumPy and CuPy may stand beside them: devices read what they need.
@@ -85,7 +85,7 @@ def called(
 
 
 def _told(arrays: list[Any], argument: Any) -> Any:
-    """What keys have for an argument; an array is noted."""
+    """An argument's part of the cache key; arrays are collected in `arrays`."""
     if isinstance(argument, ShardedArray):
         arrays.append(argument)
         return _SHARDED, argument.shape, argument.dtype
@@ -95,7 +95,7 @@ def _told(arrays: list[Any], argument: Any) -> Any:
 
 
 class _ShardedCall(ForeignCall):
-    """A call on sharded arrays, whose `given` arrays are all that stand in it.
+    """A call on sharded arrays; `given` are all arrays among its arguments.
 
     `ran` has its programs, and the numbers of the arrays that each reads: -1 for constants.
     """
@@ -106,7 +106,7 @@ class _ShardedCall(ForeignCall):
         self.ran: list[tuple[Program, tuple[int, ...]]] = []
 
     def number_of(self, array: Any) -> int:
-        """The first place of an array among those that are given; -1 for any other."""
+        """The index of an array among the `given` ones; -1 for any other."""
         return next((n for n, each in enumerate(self.given) if each is array), -1)
 
     def is_foreign(self, argument: Any) -> bool:
@@ -130,7 +130,7 @@ class _ShardedCall(ForeignCall):
         return next(each.listed for each in self.given if isinstance(each, ShardedArray))
 
     def targets(self) -> tuple[Any, ...]:
-        """The arrays that the caller gave for results."""
+        """The caller's output arrays."""
         return () if self.out is None else as_tuple(self.out)
 
     def check(self) -> None:
@@ -161,7 +161,7 @@ class _ShardedCall(ForeignCall):
                 )
 
     def computed(self, planned: Program, operands: Sequence[Any]) -> list[Any]:
-        """The results of a computation, new ones or those that were given."""
+        """The results of a computation: new arrays, or the caller's."""
         self.ran.append((planned, tuple(map(self.number_of, operands))))
         xp, given = self._module(), list(operands)
         for number, dtype in planned.converted:
@@ -175,14 +175,14 @@ class _ShardedCall(ForeignCall):
         return computed(planned, given, self.devices, targets)
 
     def _module(self) -> Any:
-        """NumPy or CuPy."""
+        """The array library: NumPy or CuPy."""
         if self.devices.arrays == "numpy":
             return np
         return array_module(array.shards[0] for array in self.given if hasattr(array, "shards"))
 
 
 def _check(planned: Program, targets: Sequence[Any], operands: Sequence[Array]) -> None:
-    """Raises ShapeError, DTypeError or ArgumentError where an array for a result does not fit."""
+    """Raises ShapeError, DTypeError or ArgumentError where an output array does not fit."""
     check_out(targets, planned.results, "no")
     parts = [shard for each in operands for shard in getattr(each, "shards", (each,))]
     for target in targets:
@@ -202,7 +202,7 @@ def _check(planned: Program, targets: Sequence[Any], operands: Sequence[Array]) 
 
 
 def _converted(array: Any, dtype: np.dtype) -> Any:
-    """A copy of another type."""
+    """A copy in another type."""
     if not isinstance(array, ShardedArray):
         return array.astype(dtype, order="C")
     shards: list[Array] = []

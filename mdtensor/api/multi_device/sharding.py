@@ -1,4 +1,4 @@
-"""Shardings: arrays that are cut along an axis, a shard in the memory of each device."""
+"""Shardings: the cuts of an array along an axis, and the device of each shard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Where an array is cut along an axis, and the number of the device that has each shard.
+    """The cut points of an array along an axis, and the device number of each shard.
 
     Without an axis each device has a replica of the whole.
 
@@ -43,7 +43,7 @@ class Sharding:
         return f"axis {self.axis}: {said}"
 
     def shapes(self, shape: Sequence[int]) -> list[tuple[int, ...]]:
-        """The shapes of the shards of an array.
+        """The shapes of an array's shards.
 
         >>> Sharding(1, (0, 2, 5), (0, 1)).shapes((3, 5))
         [(3, 2), (3, 3)]
@@ -54,7 +54,7 @@ class Sharding:
         return [(*before, high - low, *after) for low, high in ranges_of(self.edges)]
 
     def pieces(self, box: Box) -> Iterator[tuple[int, Box, Box]]:
-        """The shards that have elements of a box: where in the shard, and where in the box.
+        """The shards that intersect a box: each number, the box in the shard, the place in the box.
 
         >>> box = (slice(0, 3, 1), slice(1, 5, 1))
         >>> for piece in Sharding(1, (0, 2, 5), (0, 1)).pieces(box):
@@ -71,12 +71,12 @@ class Sharding:
             yield number, _replaced(box, self.axis, shard), _replaced(whole, self.axis, inside)
 
     def device_at(self, index: int) -> int:
-        """The device that has an index of the axis that is cut."""
+        """The device that holds an index of the sharded axis."""
         ranges = zip(ranges_of(self.edges), self.devices, strict=True)
         return next(device for (_, high), device in ranges if index < high)
 
     def has(self, device: int, box: Box) -> bool:
-        """Whether the device has all of a box, in one shard."""
+        """Whether a device holds all of a box in one shard."""
         if self.axis is None:
             return device in self.devices
         first, last = box[self.axis].start, box[self.axis].stop
@@ -87,7 +87,7 @@ class Sharding:
 def shares_of_shards(
     md_hom: MDHom, inputs: Sequence[Sharding | None], outputs: Sequence[Sharding | None] = ()
 ) -> Shares | None:
-    """The shares by which each device computes on the shards that it has; None where none can be.
+    """The shares with which each device computes on its own shards; None where there are none.
 
     The dim is cut that leads along the axis of the largest sharded input, else of an output. Where
     windows reach over the ends of shards, the indices next to these are parts of their own, so that
@@ -116,7 +116,7 @@ def shares_of_shards(
 
 
 def sharding_of(md_hom: MDHom, number: int, shares: Shares) -> Sharding | None:
-    """How an output is cut whose parts stay where they are computed; None where it is not.
+    """The sharding of an output whose parts stay where they are computed; None where it has none.
 
     >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
@@ -147,7 +147,7 @@ def sharding_of(md_hom: MDHom, number: int, shares: Shares) -> Sharding | None:
 
 
 def _shares_along(md_hom: MDHom, number: int, sharding: Sharding) -> Shares | None:
-    """The shares by which an input is read where it lies, but for what windows reach beyond.
+    """The shares that read an input in place, except where windows cross a shard's end.
 
     The dim is cut that leads farthest along the axis.
     """
@@ -156,7 +156,7 @@ def _shares_along(md_hom: MDHom, number: int, sharding: Sharding) -> Shares | No
         return None
 
     def middle(dim: str, index: int) -> int:
-        """Twice the middle of what is read for an index of a dim."""
+        """Twice the centre of the indices that are read for an index of a dim."""
         box = _part(md_hom, Shares(dim, (), ()), (index, index + 1)).reads[number]
         return box[axis].start + box[axis].stop - 1
 
@@ -191,7 +191,7 @@ def _shares_along(md_hom: MDHom, number: int, sharding: Sharding) -> Shares | No
 
 
 def _shares_of_output(md_hom: MDHom, number: int, sharding: Sharding) -> Shares | None:
-    """The shares by which each device computes the shard of an output that it has."""
+    """The shares with which each device computes its own shard of an output."""
     if sharding.axis is None:
         return None
     [access] = [access for access in md_hom.out_view if access.buffer == number]
@@ -207,7 +207,7 @@ def _shares_of_output(md_hom: MDHom, number: int, sharding: Sharding) -> Shares 
 
 
 def _with_ends_apart(md_hom: MDHom, shares: Shares, inputs: Sequence[Sharding | None]) -> Shares:
-    """The same shares, with indices as parts of their own that need what other devices have."""
+    """The shares with the indices that need other devices' elements split off into parts."""
     dims = {dim.name: dim for dim in md_hom.dims}
     if not isinstance(dims[str(shares.dim)].combine, Concat):
         return shares
@@ -240,12 +240,12 @@ def _with_ends_apart(md_hom: MDHom, shares: Shares, inputs: Sequence[Sharding | 
 
 
 def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least number from which on something holds; it does for `high`."""
+    """The least number for which a monotone predicate holds; it holds for `high`."""
     return low + bisect.bisect_left(range(low, high), True, key=holds)
 
 
 def _moves(md_hom: MDHom, number: int, dim: str, axis: int) -> bool:
-    """Whether a dim leads along an axis of an input."""
+    """Whether an input's axis is indexed by a dim."""
     return any(dim in a.index[axis].dims for a in md_hom.inp_view if a.buffer == number)
 
 

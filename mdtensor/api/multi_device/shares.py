@@ -1,4 +1,4 @@
-"""Shares: which indices of which dim each device gets, the outermost layer of a schedule."""
+"""Shares: the split of a dim over devices, the outermost layer of a schedule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORTH = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The link over which other devices get operands of the home device.
+    """The link by which other devices copy operands from the home device.
 
     `rate` is its bandwidth in bytes a second, `seconds` what the home device takes for the whole.
     """
@@ -36,7 +36,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A dim that is cut at `edges`, and the number of the device that has each part.
+    """A dim cut at `edges`, and the device number of each part.
 
     It is the layer of a schedule above all that one device has. Without a dim, one device computes
     the whole.
@@ -50,7 +50,7 @@ class Shares:
     devices: tuple[int, ...]
 
     def cuts(self, md_hom: MDHom) -> Cuts:
-        """Where the dims of an `md_hom` are cut."""
+        """The cut points of every dim of an `md_hom`."""
         whole = {each.name: (0, each.extent) for each in md_hom.dims}
         return whole if self.dim is None else {**whole, self.dim: self.edges}
 
@@ -68,7 +68,7 @@ def shares_of(
     home: int | None = None,
     link: Link | None = None,
 ) -> Shares:
-    """The shares by which devices of these rates read and write the fewest bytes together.
+    """The shares in proportion to the devices' rates that move the fewest bytes in all.
 
     Cutting a dim of `cc` has every device read what does not depend on that dim; cutting one that
     is combined has partial results written and read again. Bytes count more where a dim is too
@@ -105,12 +105,12 @@ def shares_of(
 def _over_link(
     md_hom: MDHom, shares: Shares, rates: Sequence[float], home: int, link: Link
 ) -> Shares:
-    """The shares with which all devices end at once, copies between them counted."""
+    """The shares with which all devices finish at once, with copies over the link included."""
     extent = shares.edges[-1]
     alone = [link.seconds * rates[home] / rate for rate in rates]  # for the whole
 
     def copied(shares: Shares) -> dict[int, float]:
-        """Seconds of copies to each device and back; it has this part of the indices."""
+        """Seconds of the copies to and from each device other than the home one."""
         spans = zip(ranges_of(shares.edges), shares.devices, strict=True)
         return {
             device: _bytes_of(md_hom, shares, span) / link.rate
@@ -129,19 +129,19 @@ def _over_link(
 
 
 def _parts(shares: Shares) -> dict[int, float]:
-    """The part of all indices that each device has."""
+    """Each device's fraction of all indices."""
     pairs = zip(ranges_of(shares.edges), shares.devices, strict=True)
     return {device: (high - low) / shares.edges[-1] for (low, high), device in pairs}
 
 
 def _bytes_of(md_hom: MDHom, shares: Shares, span: tuple[int, int]) -> int:
-    """The bytes that a device reads and writes for some indices of the dim that is cut."""
+    """Bytes that a device reads and writes for a range of the cut dim."""
     part = part_of(md_hom, {str(shares.dim): span})
     return bytes_read(md_hom, part) + sum(buffer.spec.nbytes for buffer in part.md_hom.outputs)
 
 
 def whole_on(rates: Sequence[float], home: int | None = None) -> Shares:
-    """The whole on the `home` device, where that is one of them, else on the fastest.
+    """One share for the whole: the `home` device if it is one of them, else the fastest.
 
     >>> whole_on((1.0, 3.0, 2.0))
     whole on 1
@@ -152,7 +152,7 @@ def whole_on(rates: Sequence[float], home: int | None = None) -> Shares:
 
 
 def edges_by_rates(extent: int, rates: Sequence[float]) -> tuple[Edges, tuple[int, ...]]:
-    """Where a dim is cut for devices of these rates, and the devices that get a part.
+    """The cut points of a dim for devices of given rates, and the devices that get a part.
 
     >>> edges_by_rates(10, (1.0, 1.0, 3.0))
     ((0, 2, 4, 10), (0, 1, 2))
@@ -172,21 +172,21 @@ def edges_by_rates(extent: int, rates: Sequence[float]) -> tuple[Edges, tuple[in
 
 
 def _rank(dim: Dim) -> int:
-    """Along which dims parts are put together with the least work."""
+    """The rank of a dim by its cost of combining parts: concatenated, reduced, scanned."""
     if isinstance(dim.combine, Concat):
         return 0
     return 1 if isinstance(dim.combine, Pointwise) else 2
 
 
 def _longest(shares: Shares, rates: Sequence[float]) -> float:
-    """How much longer the device works that works longest than if shares were as the rates are."""
+    """The longest time of a device, relative to shares exactly in proportion to the rates."""
     extent, total = shares.edges[-1], math.fsum(rates)
     pairs = zip(ranges_of(shares.edges), shares.devices, strict=True)
     return max((high - low) / extent * total / rates[device] for (low, high), device in pairs)
 
 
 def _bytes(md_hom: MDHom, dim: Dim, shares: Shares) -> int | None:
-    """Bytes that all parts read and write together; None where a dim cannot be cut so."""
+    """Bytes that all parts read and write in total; None where the dim cannot be cut so."""
     cuts = shares.cuts(md_hom)
     if allowed(md_hom, cuts) != cuts:
         return None
@@ -207,6 +207,6 @@ def _bytes(md_hom: MDHom, dim: Dim, shares: Shares) -> int | None:
 
 
 def bytes_read(md_hom: MDHom, part: MDHomPart) -> int:
-    """Bytes of the elements that a part reads."""
+    """Bytes that a part reads."""
     inputs = zip(md_hom.inputs, part.reads, strict=True)
     return sum(points_of(box) * buffer.spec.dtype.itemsize for buffer, box in inputs)

@@ -1,4 +1,4 @@
-"""`devices=`: a call whose parts are computed by several devices of the host."""
+"""`devices=`: calls in parts over several devices of the host."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _spread = Bounded[Hashable, "tuple[Program, Runner]"](_MOST)
 def spread(
     function: Callable[..., Any], args: Sequence[Any], devices: Any, options: Mapping[str, Any]
 ) -> Any:
-    """A call of a front end whose parts are computed by several devices; what it returns.
+    """Run a front end's call in parts on several devices, and return its results.
 
     Raises DeviceError for devices that make no sense together, ArgumentError and TranslationError
     for calls that are not spread, and what a part raises with the name of its device.
@@ -88,7 +88,7 @@ def computed(
     devices: DeviceList,
     xp: Any,
 ) -> list[Array]:
-    """The results of a computation on several devices: new arrays, or those that are given.
+    """Compute a program on several devices, into new arrays or the given ones.
 
     Raises ShapeError and DTypeError for a given array that does not fit, and DeviceError for arrays
     that the devices do not compute.
@@ -124,7 +124,7 @@ def computed(
 
 
 def runner_for(program: Program, specs: tuple[TensorSpec, ...], devices: DeviceList) -> Runner:
-    """What runs a computation on arrays of these specs, operands first and then results; kept."""
+    """The memoised runner of a computation on arrays of given specs, operands then results."""
     here = cupy_arrays.current_device() if devices.arrays == "cupy" else None
 
     def made() -> tuple[Program, Runner]:
@@ -140,7 +140,7 @@ def runner_of(
     devices: DeviceList,
     along: str | None = None,
 ) -> Runner:
-    """What runs a computation on arrays of these specs: of its operands and results.
+    """A runner of a computation on arrays of given specs: a function of operands and results.
 
     Where the dim to be cut `along` is said, steps without it are computed as a whole. Else those
     are that have little to do, as the borders of a stencil.
@@ -164,7 +164,7 @@ def runner_of(
 
 
 def runner_on(devices: DeviceList, tasks: Tasks, streams: PeerStreams | None) -> Runner:
-    """What runs tasks on devices: by streams of GPUs, or by threads."""
+    """A runner of tasks on devices: by CUDA streams for GPUs, else by threads."""
     programs = TaskPrograms(tasks, devices.names, devices.engines())
     numbers, home = devices.places()
     if streams is None or home is None:
@@ -173,13 +173,13 @@ def runner_on(devices: DeviceList, tasks: Tasks, streams: PeerStreams | None) ->
 
 
 def peer_streams() -> PeerStreams:
-    """The streams of CUDA's devices."""
+    """The streams of all CUDA devices, by a backend that is imported on demand."""
     from mdtensor.backends.cuda.peer_streams import PeerStreams
 
     return PeerStreams()
 
 
 def _holds(target: Array, spec: TensorSpec, operands: Sequence[Array], xp: Any) -> bool:
-    """Whether kernels of several devices may write a result where it is asked for."""
+    """Whether kernels of several devices can write a result directly to the target."""
     fits = target.dtype == spec.dtype and addressable(target)
     return fits and is_apart(target, operands, xp)

@@ -1,4 +1,4 @@
-"""The programs of tasks, chosen by the engines of their devices, and the errors of devices."""
+"""Programs of tasks, chosen by their devices' engines, and errors that name a device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class TaskPrograms:
-    """Tasks on devices of these names, whose engines choose a program for each of them."""
+    """Tasks with the names and engines of their devices; the engines choose their programs."""
 
     tasks: Tasks
     names: tuple[str, ...]
@@ -29,7 +29,7 @@ class TaskPrograms:
     _chosen: dict[int, tuple[int, Run]] = field(default_factory=dict[int, tuple[int, Run]])
 
     def run_of(self, number: int) -> Run:
-        """What runs a task on its inputs and outputs, by the best kernel there is now.
+        """A function that runs a task on its inputs and outputs, by the best kernel available now.
 
         Where the mode is "tune", kernels for the current CUDA device are searched for first.
         """
@@ -49,7 +49,7 @@ class TaskPrograms:
         return run
 
     def told(self, device: int, error: BaseException) -> BaseException:
-        """What to raise of an error on a device: it says where it was."""
+        """The error to raise for one on a device, with the device's name in it."""
         name = self.names[device]
         if isinstance(error, MdtensorError):
             error.notes = (*error.notes, f"on device {name}")
@@ -65,7 +65,7 @@ class TaskPrograms:
 
 
 def view_of(slots: Sequence[Array], view: SlotBox) -> Array:
-    """The array of a view."""
+    """The array of a slot box."""
     return slots[view.slot][(*view.box, ...)]  # an array, also where there are no axes
 
 

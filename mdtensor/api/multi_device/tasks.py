@@ -1,4 +1,4 @@
-"""Tasks: what devices do at once, and the boxes of arrays that they read and write."""
+"""Tasks of devices, and the boxes of arrays that they read and write."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from mdtensor.translate.rewrites.parts import Box
 
 @dataclass(frozen=True, slots=True)
 class SlotBox:
-    """A box of the array of a slot."""
+    """A box of a slot's array."""
 
     slot: int
     box: Box
 
     @property
     def key(self) -> Hashable:
-        """The same for the same elements; slices have no hash."""
+        """A hashable key, equal for boxes of the same elements; slices have no hash."""
         return self.slot, tuple((axis.start, axis.stop, axis.step) for axis in self.box)
 
     def section(self, inside: Box) -> SlotBox:
-        """A box of this one."""
+        """A sub-box, by a box relative to this one."""
         pairs = zip(self.box, inside, strict=True)
         return SlotBox(self.slot, tuple(_within(axis, part) for axis, part in pairs))
 
     def led(self, lead: int) -> SlotBox:
-        """The same box with so many elements more before it, along the last axis."""
+        """The box extended by `lead` elements in front, along the last axis."""
         if not lead:
             return self
         last = self.box[-1]
         return SlotBox(self.slot, (*self.box[:-1], slice(last.start - lead, last.stop, last.step)))
 
     def overlaps(self, other: SlotBox) -> bool:
-        """Whether both may have an element in common."""
+        """Whether two boxes may have an element in common."""
         pairs = zip(self.box, other.box, strict=True)
         return self.slot == other.slot and all(
             a.start < b.stop and b.start < a.stop for a, b in pairs
@@ -45,7 +45,7 @@ class SlotBox:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one device does at once: an `md_hom` on arrays as they lie, and numbers behind these.
+    """One unit of work of a device: an `md_hom` on slices of arrays, with scalar operands last.
 
     One that `updates` leaves some elements of what it writes as they are. It comes `after` some
     others, by their numbers. Its kernel's arrays begin so many elements before what it reads and
@@ -63,7 +63,7 @@ class Task:
     leads: tuple[int, ...]
 
     def waits_for(self, other: Task) -> bool:
-        """Whether it must wait for one that was noted before it."""
+        """Whether the task depends on one that was issued before it."""
         pairs: list[tuple[Sequence[SlotBox], Sequence[SlotBox]]] = [(self.reads, other.writes)]
         if self.step != other.step:  # the parts of a step write apart
             pairs += [(self.writes, other.reads), (self.writes, other.writes)]
@@ -71,18 +71,18 @@ class Task:
 
     @property
     def read_with_leads(self) -> Iterator[tuple[SlotBox, int]]:
-        """What it reads, with the leads."""
+        """The boxes read, each with its lead."""
         return zip(self.reads, self.leads, strict=False)
 
     @property
     def written_with_leads(self) -> Iterator[tuple[SlotBox, int]]:
-        """What it writes, with the leads."""
+        """The boxes written, each with its lead."""
         return zip(self.writes, self.leads[len(self.reads) :], strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A computation on several devices: the shares of its steps, and tasks in order.
+    """A computation on several devices: its tasks in order, and the shares of its steps.
 
     `specs` are the arrays of all slots, and `names` what they are: so many `operands` and
     `results`, each shard by itself, then temporaries and partial results. `places` are the numbers
@@ -98,7 +98,7 @@ class Tasks:
     names: tuple[str, ...]
 
     def is_there(self, view: SlotBox, device: int) -> bool:
-        """Whether a device reads and writes an array where it lies."""
+        """Whether a device can access an array in place."""
         return self.places[view.slot] in (None, device)
 
 

@@ -1,4 +1,4 @@
-"""Origins of axes: which axes of operands the axes of a program's results run along."""
+"""Origins of axes: the operands' axes that run along each axis of a program's results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Axis = tuple[int, int]  # number of an array, and of one of its axes
 
 
 class Along(IntEnum):
-    """How an axis runs along another one; of two ways after each other, the lesser is both."""
+    """The relation of an axis to another one; two in sequence compose to the lesser."""
 
     STRIDED = 0  # in other steps, or backwards
     WINDOWED = 1  # step by step, past elements beside each other, or clamped at a border
@@ -27,7 +27,7 @@ _Found = dict[Axis, Along]
 def origins_of_results(
     program: Program, operands: Sequence[Sequence[Origins]]
 ) -> tuple[list[list[Origins]], list[frozenset[Axis]]]:
-    """For each axis of each result its origins, and the sets of axes that have one index.
+    """The origins of each axis of each result, and the sets of axes that share one index.
 
     `operands` has the origins of each operand's axes. They go from an axis to the dims in its
     index, and from these to the axes of outputs that have them, step by step.
@@ -76,7 +76,7 @@ def _add_single(
     reads: Sequence[tuple[BufferAccess, Sequence[Origins]]],
     axes: Sequence[_Found],
 ) -> None:
-    """Adds the origins of axes whose one index no input has: where arrays broadcast, it is 0 there.
+    """Adds the origins of axes of extent 1 that no input's index has, as where arrays broadcast.
 
     They are the axes of inputs at the same place, counted from the last one.
     """
@@ -93,17 +93,17 @@ def _add_single(
 
 
 def with_same_index(origins: Origins) -> list[Axis]:
-    """The axes that have the same index."""
+    """The axes with the relation SAME: step by step along the same index."""
     return [axis for axis, along in origins.items() if along == Along.SAME]
 
 
 def own(number: int, ndim: int) -> list[Origins]:
-    """The origins of the axes of an array with this number: themselves."""
+    """The origins of an array's own axes: each is itself."""
     return [{(number, axis): Along.SAME} for axis in range(ndim)]
 
 
 def _dims_along(index: AffineIndex | ComputedIndex) -> Iterator[tuple[str, Along]]:
-    """The dims in an index, and how it runs along them; none where elements are in it."""
+    """The dims of an index, and its relation to each; none where it reads elements."""
     if isinstance(index, ComputedIndex):
         yield from ((dim, Along.WINDOWED) for dim in index.dims if not index.elements)
         return

@@ -1,4 +1,4 @@
-"""Where the dims of an `md_hom` are cut: at the ends of the chunks of its arrays."""
+"""Cut points of the dims of an `md_hom`, at the ends of the chunks of its arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Grid = tuple[Edges, ...]
 
 
 def cuts_from_grids(md_hom: MDHom, grids: Sequence[Grid]) -> dict[str, Edges]:
-    """The cuts that leave chunks of inputs whole, as far as they go together.
+    """The cuts of dims that follow the chunks of the inputs, as far as these agree.
 
     A dim that several inputs have is cut as the largest of them is, and the others' chunks are put
     together anew. Of the dims of a sum, the longest one is cut.
@@ -48,7 +48,7 @@ def cuts_from_grids(md_hom: MDHom, grids: Sequence[Grid]) -> dict[str, Edges]:
 
 
 def allowed(md_hom: MDHom, cuts: Cuts) -> dict[str, Edges]:
-    """The cuts that the operators allow, and those without which results would be no boxes.
+    """The cuts that the operators allow, with further ones where results would be no boxes.
 
     Along dims that an operator combines which does not commute, only the first one is cut.
     """
@@ -72,7 +72,7 @@ def allowed(md_hom: MDHom, cuts: Cuts) -> dict[str, Edges]:
 
 
 def grid_of_result(md_hom: MDHom, number: int, cuts: Cuts) -> Grid:
-    """The chunks of an output that are written by parts with these cuts."""
+    """The grid of an output whose chunks are written by parts with these cuts."""
     [access] = [access for access in md_hom.out_view if access.buffer == number]
     grid: list[Edges] = []
     for axis, extent in enumerate(md_hom.outputs[number].spec.shape):
@@ -97,7 +97,7 @@ def ranges_of(edges: Edges) -> list[tuple[int, int]]:
 
 
 def pieces_along(axis: slice, edges: Edges) -> Iterator[tuple[int, slice, slice]]:
-    """The parts between edges that have indices of an axis: where in the part, and which indices.
+    """The parts that intersect an axis: each number, the slice in it, and the place in the axis.
 
     >>> list(pieces_along(slice(1, 5, 1), (0, 2, 5)))
     [(0, slice(1, 2, 1), slice(0, 1, 1)), (1, slice(0, 3, 1), slice(1, 4, 1))]
@@ -135,7 +135,7 @@ def points_of(box: Box) -> int:
 
 
 def _solved(md_hom: MDHom, access: BufferAccess, axis: int) -> tuple[str, int, int] | None:
-    """The dim that an axis is cut along, its step, and where it begins on the axis.
+    """The dim that indexes an axis, its step, and its offset on the axis.
 
     Of a window, and of accesses beside each other, that is the middle.
     """

@@ -1,4 +1,4 @@
-"""Calls of front ends on arrays of another library, which runs what they ask for."""
+"""Calls of front ends on another library's arrays, with programs run by that library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = Any
 
 
 class ForeignCall(ABC):
-    """One call: the front end gets placeholders, the library its programs and their arrays.
+    """A call planned on placeholders, whose programs another library then runs on its arrays.
 
     A library that `joins` gets all programs as one, where they read nothing but arguments,
     constants and what the earlier ones gave; `link` is then how they are linked.
@@ -45,24 +45,24 @@ class ForeignCall(ABC):
 
     @abstractmethod
     def placeholder(self, array: Array) -> np.ndarray:
-        """What stands for one of the library's arrays; may raise an error for it."""
+        """A placeholder for one of the library's arrays; may raise an error for it."""
 
     @abstractmethod
     def constant(self, array: np.ndarray) -> Array:
-        """The library's array with the elements of one of NumPy's."""
+        """A NumPy array as one of the library's."""
 
     @abstractmethod
     def computed(self, planned: Program, operands: Sequence[Array]) -> Sequence[Array]:
-        """The results of a computation on the library's arrays."""
+        """Run a computation on the library's arrays; returns its results."""
 
     @abstractmethod
     def refused(self) -> MdtensorError:
-        """The error for a call that is more than computations on these arrays."""
+        """The error for a call that does more than run programs on these arrays."""
 
     def run(
         self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        """What the front end returns, with the library's arrays in the place of placeholders.
+        """Run a front end on placeholders, and return the library's arrays in their places.
 
         Raises what `refused` gives where an array is copied, or its elements are looked at.
         """
@@ -89,7 +89,7 @@ class ForeignCall(ABC):
         return place
 
     def _plan(self, request: Request) -> Any:
-        """Notes what the library is to run; gives placeholders for its results."""
+        """Record a request for the library; returns placeholders of its results."""
         if request.out is not None:  # an array of the library that would be written
             raise self.refused()
         for operand in map(np.asarray, request.operands):
@@ -102,7 +102,7 @@ class ForeignCall(ABC):
         return places[0] if len(places) == 1 else places
 
     def _computed_at_once(self, returned: Any) -> bool:
-        """Has the library run all programs as one; whether they are."""
+        """Run all recorded programs as one; False where they cannot be joined."""
         wanted = as_tuple(returned)
         try:
             link = linked(self._seen, self._places, wanted)

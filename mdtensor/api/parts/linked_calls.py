@@ -1,4 +1,4 @@
-"""Requests of a call that read one another's results, as programs on numbered arrays."""
+"""Linked requests: a call's programs on numbered arrays, as they read each other's results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A request that was noted instead of run, and placeholders of its results."""
+    """A request recorded instead of run, with placeholders of its results."""
 
     request: Request
     returned: tuple[Array, ...]
@@ -32,7 +32,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class LinkedCalls:
-    """Programs on numbered arrays: operands, then constants, then the results of each program.
+    """Programs on numbered arrays: operands, constants, then each program's results.
 
     `checks` are functions that get the arrays of these numbers before each run, and may raise.
     """
@@ -43,11 +43,11 @@ class LinkedCalls:
     checks: tuple[tuple[Callable[..., object], tuple[int, ...]], ...]
 
     def reads(self, operands: int) -> bool:
-        """Whether programs read each of so many operands, so that none is looked at alone."""
+        """Whether the programs read all of the `operands` first arrays."""
         return {number for _, reads in self.calls for number in reads}.issuperset(range(operands))
 
     def program(self, operands: Sequence[TensorSpec], xp: Any) -> Program:
-        """All programs in one, as suits the device of NumPy's or CuPy's arrays.
+        """All programs joined into one, for the device of NumPy's or CuPy's arrays.
 
         Its last operands are the constants. Raises what `joined` raises.
         """
@@ -55,7 +55,7 @@ class LinkedCalls:
         return joined([*operands, *map(spec_of, self.constants)], calls, self.results)
 
     def bound(self, run: Callable[..., Any], operands: int, xp: Any) -> Callable[..., Any]:
-        """A launch of the program as a function of its operands, and of results where it has some.
+        """A launch of the joined program: a function of operands, and of results if it takes them.
 
         Constants are bound, and checks are made before it runs.
         """
@@ -74,7 +74,7 @@ class LinkedCalls:
 
 
 def linked(seen: Sequence[Planned], operands: Sequence[np.ndarray], returned: Any) -> LinkedCalls:
-    """What a function of operands is that makes these requests, and returns these arrays.
+    """Recorded requests, linked by the arrays that they share, as a function of operands.
 
     Raises TranslationError where it is more: it reads or returns other arrays than its operands,
     constants and whole results, writes to arrays of its own, or has what it computed checked.
@@ -114,7 +114,7 @@ def linked(seen: Sequence[Planned], operands: Sequence[np.ndarray], returned: An
 def planned(
     function: Callable[Given, Result], /, *args: Given.args, **options: Given.kwargs
 ) -> tuple[list[Planned], Result]:
-    """What a function would run, in order, and what it returns of placeholders."""
+    """The requests that a call would run, in order, and its return value of placeholders."""
     seen: list[Planned] = []
 
     def plan(request: Request) -> Any:
@@ -129,7 +129,7 @@ def planned(
 
 
 def only(seen: Sequence[Planned], returned: Any) -> Request | None:
-    """The request of a call that makes one and returns its results; None where it does more."""
+    """The single request of a call that returns its results unchanged; None for other calls."""
     is_all = len(seen) == 1 and list(map(id, as_tuple(returned))) == list(map(id, seen[0].returned))
     return seen[0].request if is_all else None
 
@@ -140,7 +140,7 @@ def launch_of_several(
     options: Mapping[str, Any],
     given: Sequence[Any],
 ) -> Callable[..., Any] | None:
-    """The launch that repeats a call of several programs on the NumPy arrays among its arguments.
+    """A launch that repeats a call of several programs on the NumPy arrays among its arguments.
 
     None where the call is more than these, has several results, or was `given` an array twice. The
     call was made: what it is planned by may neither write to its arrays nor raise.
@@ -162,7 +162,7 @@ def launch_of_several(
 
 
 def _read_only(argument: Any) -> Any:
-    """An argument, which is a view that nobody can write to if it is an array."""
+    """An argument; an array as a read-only view."""
     if type(argument) is not np.ndarray:
         return argument
     view = argument.view()

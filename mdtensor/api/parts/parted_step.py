@@ -1,4 +1,4 @@
-"""A step in parts: what each part reads and computes, and how parts are combined.
+"""Steps in parts: the boxes that parts read and write, and the combination of results.
 
 The rule is that of homomorphisms, dim by dim: along `cc` parts lie side by side, along `pw` they
 are combined by the operator, along `ps` each one is combined with the carry of all before it.
@@ -25,35 +25,35 @@ Tuple = tuple[N, ...]
 
 
 class Executor(Protocol[N]):
-    """What is done with the parts: tasks are made for later, or arrays are computed now.
+    """The backend for parts: it makes tasks to run later, or computes arrays now.
 
     Where parts are computed `in_turn`, carries are applied as they come, and no part waits.
     """
 
     @property
     def in_turn(self) -> bool:
-        """Whether carries are applied as they come."""
+        """Whether carries are applied as soon as they are known."""
         ...
 
     def read(self, slot: int, box: Box) -> N:
-        """The elements of an operand, of a result or of a temporary array in a box."""
+        """Read a box of an operand, a result or a temporary."""
         ...
 
     def write(self, slot: int, box: Box, value: N) -> None:
-        """Puts elements of a result or of a temporary array in their place."""
+        """Write a box of a result or a temporary."""
         ...
 
     def compute(self, md_hom: MDHom, operands: Sequence[N], begins: Sequence[int]) -> Tuple[N]:
-        """The outputs of an `md_hom`; numbers are its last inputs."""
+        """Compute the outputs of an `md_hom`; `begins` are its last inputs."""
         ...
 
     def last(self, value: N, axis: int, shape: Sequence[int]) -> N:
-        """The last elements along an axis of an array of that shape; the axis stays."""
+        """The last elements along an axis of an array of a shape; the axis is kept."""
         ...
 
 
 def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
-    """One step, which has one operator or scan at most, in parts cut along its dims."""
+    """Run a step in parts cut along its dims; at most one of these is reduced or scanned."""
     cut = [(dim, dim.combine) for dim in step.md_hom.dims if len(cuts[dim.name]) > 2]
     combined = [(dim, c) for dim, c in cut if not isinstance(c, Concat)]
     parts = Parts(step, cuts, executor)
@@ -71,31 +71,31 @@ def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[N]):
-    """The parts of a step: their ranges, what each reads, computes and writes."""
+    """The parts of a step: their ranges, reads, computations and writes."""
 
     step: Step
     cuts: Cuts
     executor: Executor[N]
 
     def ranges(self, dims: Iterable[Dim]) -> list[dict[str, Range]]:
-        """The parts of some dims, the last one counting fastest."""
+        """The ranges of all parts of some dims, the last dim fastest."""
         names = [dim.name for dim in dims]
         chosen = itertools.product(*(ranges_of(self.cuts[name]) for name in names))
         return [dict(zip(names, each, strict=True)) for each in chosen]
 
     def computed(self, part: MDHomPart, slots: Sequence[int], given: Sequence[N] = ()) -> Tuple[N]:
-        """The outputs of a part, whose first inputs are given; the others are read."""
+        """Compute a part from inputs given first, and others that are read."""
         boxes = part.reads[len(given) :]
         read = [self.executor.read(*each) for each in zip(slots, boxes, strict=True)]
         return self.executor.compute(part.md_hom, (*given, *read), part.begins)
 
     def write(self, part: MDHomPart, values: Sequence[N]) -> None:
-        """Puts the outputs of a part in their place."""
+        """Write the outputs of a part."""
         for each in zip(self.step.results, part.writes, values, strict=True):
             self.executor.write(*each)
 
     def reduce(self, operator: Operator) -> None:
-        """Reduced dims in parts: partial results are combined in pairs, of as many parts each."""
+        """Reduce in parts: partial results are combined pairwise, by a balanced tree."""
         md_hom, last, read = finished_apart(self.step.md_hom)
         for kept in self.ranges(md_hom.kept):
             pairing = combination(operator, [high - low for low, high in kept.values()])
@@ -105,7 +105,7 @@ class Parts(Generic[N]):
             self._finish(last, read, kept, folded.result())
 
     def scan(self, dim: Dim, operator: Operator) -> None:
-        """A scanned dim in parts: each is scanned, then combined with the carry of those before."""
+        """Scan in parts: each is scanned, then combined with the carry of the parts before it."""
         md_hom, last, read = finished_apart(self.step.md_hom)
         axis = [kept.name for kept in md_hom.kept].index(dim.name)
         along = ranges_of(self.cuts[dim.name])
@@ -138,7 +138,7 @@ class Parts(Generic[N]):
         axis: int,
         operator: Operator,
     ) -> None:
-        """A scan whose parts are combined with the last elements of those before at once."""
+        """Scan in parts, each combined with the last elements of the previous one right away."""
         md_hom, last, read = finished_apart(self.step.md_hom)
         carry: Tuple[N] | None = None
         for kept, shape in zip(placed, shapes, strict=True):
@@ -154,7 +154,7 @@ class Parts(Generic[N]):
     def _finish(
         self, last: MDHom, read: Sequence[int], ranges: Mapping[str, Range], values: Tuple[N]
     ) -> None:
-        """What is left to do on combined values: the epilogue, and the output's type."""
+        """Apply the epilogue and the output's type to combined values, and write them."""
         part = part_of(last, ranges)
         slots = [self.step.operands[number] for number in read]
         self.write(part, self.computed(part, slots, values))
@@ -162,7 +162,7 @@ class Parts(Generic[N]):
 
 @dataclass(slots=True)
 class _Folded(Generic[N]):
-    """Values that are combined in the order in which they come, by a balanced tree.
+    """A fold of values in order by a balanced tree.
 
     No more values wait at any time than the tree is high.
     """
@@ -171,7 +171,7 @@ class _Folded(Generic[N]):
     waiting: list[tuple[int, N]] = field(default_factory=list[tuple[int, N]])
 
     def add(self, value: N) -> None:
-        """Combines a value with as many as those before it are of."""
+        """Push a value, and combine subtrees of equal size."""
         count = 1
         while self.waiting and self.waiting[-1][0] == count:
             before, left = self.waiting.pop()
@@ -187,7 +187,7 @@ class _Folded(Generic[N]):
 
 
 def _scanned(values: Sequence[N], combine: Callable[[N, N], N]) -> list[N]:
-    """Prefix sums, by a tree: those of pairs of neighbours, then the ones between.
+    """An inclusive scan by a tree: of the pairs of neighbours, then of the elements between.
 
     >>> _scanned([1, 2, 3, 4, 5], lambda left, right: left + right)
     [1, 3, 6, 10, 15]

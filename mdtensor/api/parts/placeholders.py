@@ -1,4 +1,4 @@
-"""Placeholders: what front ends get for arrays that are not in memory, to see what they would run.
+"""Placeholders for arrays outside of memory, on which calls are planned.
 
 They have the right shapes and types, and memory that nobody touches. The hook through which plans
 see computations gets those of the call.
@@ -26,18 +26,18 @@ _NO_RESERVE = 0x4000  # MAP_NORESERVE, of Linux, for which older Pythons have no
 
 
 class Placeholder(np.ndarray):
-    """What stands for an array; calls on it bypass the call cache."""
+    """An array that stands in for another library's; calls on it bypass the call cache."""
 
 
 @dataclass(slots=True)
 class Placeholders:
-    """Arrays of any kind, by the layouts and places in memory of what stands for them."""
+    """A table from placeholders, by address and layout, to the arrays that they stand for."""
 
     arrays: dict[tuple[object, ...], Any] = field(default_factory=dict[tuple[object, ...], Any])
     held: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
     def of(self, spec: Any, array: Any = None) -> np.ndarray:
-        """What stands for an array: zeros of the shape and type of a spec, in C order.
+        """A placeholder of an array: zeros with the shape and type of a spec, in C order.
 
         It is the array itself that has these, if no other is given.
         """
@@ -45,18 +45,18 @@ class Placeholders:
         return self.stands(place, spec if array is None else array)
 
     def stands(self, place: np.ndarray, array: Any) -> np.ndarray:
-        """A view of `place`, which stands for an array from now on."""
+        """Register a view of `place` as the placeholder of an array."""
         place = place.view(Placeholder)
         self.held.append(place)
         self.arrays[place_of(place)] = array
         return place
 
     def array_of(self, value: Any) -> Any:
-        """The array for which a placeholder of its layout stands; None for all others."""
+        """The array that a placeholder of this layout stands for; None for other arrays."""
         return self.arrays.get(place_of(value)) if isinstance(value, np.ndarray) else None
 
     def has_part(self, value: Any) -> bool:
-        """Whether an array lies in the memory of a placeholder, which has nobody's elements."""
+        """Whether an array shares memory with a placeholder, whose elements are no data."""
         return any(np.may_share_memory(value, place) for place in self.held)
 
 
@@ -67,7 +67,7 @@ def planned_by(
     *args: Given.args,
     **options: Given.kwargs,
 ) -> Result:
-    """Calls a function whose requests are handed to `plan` instead of run.
+    """Calls a function with its requests handed to `plan` instead of run.
 
     Calls that the call cache knows are made in full, too.
     """
@@ -76,7 +76,7 @@ def planned_by(
 
 
 def reserved(spec: TensorSpec) -> np.ndarray:
-    """Zeros with the shape and the strides of a spec; memory that nobody touches is not taken.
+    """Zeros with the shape and strides of a spec; untouched pages take no memory.
 
     Raises MemoryError where there are no addresses for them.
 
@@ -102,5 +102,5 @@ def reserved(spec: TensorSpec) -> np.ndarray:
 
 
 def place_of(array: Any) -> tuple[object, ...]:
-    """Where an array of NumPy lies, and how."""
+    """The address and layout of a NumPy array, as a hashable key."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

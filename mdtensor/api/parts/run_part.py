@@ -1,4 +1,4 @@
-"""What a part computes, by the kernels of the process that it is computed in."""
+"""Computation of a part by the kernels of the process that runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdtensor.translate.md_hom_program import Program
 
 
 def run_part(md_hom: MDHom, arrays: Sequence[Array], begins: Sequence[int]) -> tuple[Array, ...]:
-    """The outputs of an `md_hom` on arrays of its inputs' shapes; numbers are the last of these.
+    """Compute an `md_hom` on a part's arrays; `begins` become its last inputs.
 
     It is a call like any other: kernels are generic, specialised or tuned, and kept on disk.
     """

@@ -1,4 +1,4 @@
-"""Independent steps run side by side: what they read of an operand in common is read once.
+"""Independent steps side by side: a part of an operand that several read is read once.
 
 A stencil is such a computation: one step for the points inside, others for those at its borders.
 """
@@ -23,9 +23,9 @@ _FEW = 16  # indices that are looked for one by one in others
 
 
 def are_independent(steps: Sequence[Step], cuts: Sequence[Cuts]) -> bool:
-    """Whether the parts of all steps may be computed in any order.
+    """Whether the parts of all steps may run in any order.
 
-    So it is where none reads or writes what another one writes, and where parts lie side by side.
+    That holds where none reads or writes what another one writes, and where parts lie side by side.
     """
     if any(
         len(cut[dim.name]) > 2 and not isinstance(dim.combine, Concat)
@@ -49,7 +49,7 @@ def are_independent(steps: Sequence[Step], cuts: Sequence[Cuts]) -> bool:
 
 
 def run_side_by_side(steps: Sequence[Step], cuts: Sequence[Cuts], executor: Executor[N]) -> None:
-    """Runs the parts of independent steps in the order of what they read of their operands."""
+    """Runs the parts of independent steps in the order of their operands' elements."""
     pairs = zip(steps, cuts, strict=True)
     several = [_placed(Parts(step, cut, executor)) for step, cut in pairs]
     for _, parts, part in heapq.merge(*several, key=operator.itemgetter(0)):
@@ -57,14 +57,14 @@ def run_side_by_side(steps: Sequence[Step], cuts: Sequence[Cuts], executor: Exec
 
 
 def _placed(parts: Parts[N]) -> Iterator[tuple[int, Parts[N], MDHomPart]]:
-    """The parts of a step, each with where it reads the first operand along the first axis."""
+    """The parts of a step, each with its begin in the first operand, along the first axis."""
     for ranges in parts.ranges(parts.step.md_hom.dims):
         part = part_of(parts.step.md_hom, ranges)
         yield part.reads[0][0].start if part.reads and part.reads[0] else 0, parts, part
 
 
 def _written(step: Step, cuts: Cuts) -> list[tuple[int, Box]]:
-    """The boxes that a step writes, with their slots; short dims are cut that have to be.
+    """The boxes that a step writes, with their slots; short dims are cut if need be.
 
     Raises TranslationError where they are no boxes even so.
     """
@@ -82,12 +82,12 @@ def _written(step: Step, cuts: Cuts) -> list[tuple[int, Box]]:
 
 
 def _meet(one: Box, other: Box) -> bool:
-    """Whether two boxes may have an element in common."""
+    """Whether two boxes may overlap."""
     return not any(_are_apart(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _are_apart(one: slice, other: slice) -> bool:
-    """Whether no index of two slices is the same, as far as that is seen quickly.
+    """Whether two slices have no index in common, by a quick, conservative test.
 
     >>> _are_apart(slice(1, 9), slice(0, 10, 9)), _are_apart(slice(0, 4), slice(3, 5))
     (True, False)

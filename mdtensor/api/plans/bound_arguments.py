@@ -1,4 +1,4 @@
-"""The arguments of a call that is planned: operands, and what stands for them, or the rest."""
+"""The bound arguments of a planned call: operand slots with stand-ins, and the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The place of an operand among the arguments."""
+    """The position of an operand among the arguments."""
 
     number: int
 
@@ -44,7 +44,7 @@ class ArgumentSlots:
         positional: Sequence[Any],
         named: Mapping[str, Any],
     ) -> ArgumentSlots:
-        """The arguments as the caller gave them, taken apart."""
+        """The arguments of a call, split into operands and the rest."""
         operands: list[Any] = []
 
         def slotted(value: Any) -> Any:
@@ -60,7 +60,7 @@ class ArgumentSlots:
         return cls(function, first, rest, _stand_ins(operands, specs_of(operands)))
 
     def __call__(self, operands: Sequence[Array], **more: Any) -> Any:
-        """The call, with these operands and more options."""
+        """Call the function with these operands in the slots, and more options."""
 
         def filled(value: Any) -> Any:
             return operands[value.number] if isinstance(value, _Slot) else value
@@ -87,7 +87,7 @@ def _is_operand(value: Any) -> bool:
 
 
 def specs_of(operands: Sequence[Any]) -> tuple[TensorSpec, ...]:
-    """The specs of arrays and specs.
+    """The specs of operands, each an array or a spec.
 
     Raises ShapeError for an array whose elements do not lie at whole multiples of their size.
     """
@@ -102,7 +102,7 @@ def specs_of(operands: Sequence[Any]) -> tuple[TensorSpec, ...]:
 
 
 def _stand_ins(operands: Sequence[Any], specs: Sequence[TensorSpec]) -> tuple[np.ndarray, ...]:
-    """Arrays that lie apart, with the operands' values where NumPy has them."""
+    """Distinct arrays in place of the operands, with their values where NumPy has them."""
     arrays = [_held(operand, spec) for operand, spec in zip(operands, specs, strict=True)]
     places = Counter(map(place_of, arrays))
     return tuple(

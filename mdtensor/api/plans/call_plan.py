@@ -1,4 +1,4 @@
-"""Plans of calls: the programs that a function of mdtensor runs are prepared ahead."""
+"""Plans of calls: a front end's programs, prepared ahead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = Any
 
 
 class CallPlan(Plan):
-    """A call of a function of mdtensor.
+    """The plan of a call of a front end's function.
 
     Where the function does nothing but run programs on its operands and on what they gave, the plan
     runs these as one; otherwise it calls the function, and its kernels are those that the call will
@@ -64,18 +64,18 @@ class CallPlan(Plan):
             self._linked = found if found.reads(len(self.specs)) else None
 
     def calls(self) -> list[Steps]:
-        """The steps of the programs that the function runs."""
+        """The steps of the call's programs."""
         return self._calls
 
     @property
     def program(self) -> Program | None:
-        """The one program on the operands, in their order; None if a call is more than that."""
+        """The plan as one program on the operands in order; None if the call is more than that."""
         if self._linked is None or self._linked.constants:
             return None
         return self._linked.program(self.specs, np)
 
     def arguments_of(self, specs: Sequence[TensorSpec]) -> ArgumentSlots:
-        """The arguments of the call on operands of these specs, which have the plan's shapes.
+        """The call's arguments for operand specs, which must have the plan's shapes.
 
         Raises ShapeError for other shapes and types.
         """
@@ -111,7 +111,7 @@ class CallPlan(Plan):
     def _launches_on(
         self, operands: Sequence[Array]
     ) -> tuple[Callable[..., Any], Callable[..., None]] | None:
-        """What makes results and what computes into given ones; None where no kernel may run."""
+        """The launches into new results and into given ones; None where no kernel may run."""
         found, count = self._linked, len(operands)
         if found is None or not _runs_kernels(operands):
             return None
@@ -130,7 +130,7 @@ class CallPlan(Plan):
         return launch, launch_into
 
     def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:
-        """The arrays for results by the name that the function has for them."""
+        """The output arrays as an option, by the name of the function's own parameter."""
         function = self._arguments.function
         if not inspect.isroutine(function):
             function = type(function).__call__  # what it was made of has another signature
@@ -142,7 +142,7 @@ class CallPlan(Plan):
 
 
 def _runs_kernels(operands: Sequence[Array]) -> bool:
-    """Whether a plan may run kernels on operands without asking the function."""
+    """Whether a plan may launch kernels on operands directly, without the front end."""
     kinds: set[object] = {type(operand) for operand in operands}
     return (
         (kinds == {np.ndarray} or kinds == {cupy_arrays.array_class})

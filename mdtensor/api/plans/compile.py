@@ -99,7 +99,7 @@ def _plan(
 
 
 def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, Any]) -> CallPlan:
-    """The plan of a sum of products."""
+    """The plan of an einsum string."""
     from mdtensor.api.plans.call_plan import CallPlan
 
     unknown = [name for name in options if name not in (*_OPTIONS, *_REDUCING)]
@@ -124,7 +124,7 @@ def _plan_of_call(
     xp: Any,
     label: str | None = None,
 ) -> CallPlan:
-    """The plan of a call of a function, by the label of its string if it has one."""
+    """The plan of a call of a function; `label` is its string, if it has one."""
     from mdtensor.api.frontends.loops.mdh import Directive
     from mdtensor.api.frontends.stencil import StencilFunction
     from mdtensor.api.plans.call_plan import CallPlan
@@ -157,6 +157,6 @@ def _array(operand: Any) -> Array:
 
 
 def _is_shape(operand: object) -> bool:
-    """Whether a shape stands where an array or a spec should."""
+    """Whether an operand is a bare shape, where an array or a spec is expected."""
     extents = cast("tuple[object, ...]", operand) if isinstance(operand, tuple) else ()
     return bool(extents) and all(type(extent) is int for extent in extents)

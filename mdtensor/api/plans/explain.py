@@ -1,4 +1,4 @@
-"""What people are told of a kernel: why it was chosen, what it costs, its source."""
+"""Explanations of a kernel as text: why it was chosen, its estimated cost, its source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.translate.md_hom import MDHom
 
 
 def explained(md_hom: MDHom, choice: KernelChoice, watched: Engine | None = None) -> str:
-    """One `md_hom` and the kernel that was chosen for it, for people.
+    """Describe an `md_hom` and the kernel that was chosen for it.
 
     With the engine that chose it, to be `watched`, all passes that made it.
     """
@@ -33,7 +33,7 @@ def explained(md_hom: MDHom, choice: KernelChoice, watched: Engine | None = None
 
 
 def _cost(choice: KernelChoice) -> list[str]:
-    """Time and rates; a GPU's first general kernel is taken without an estimate."""
+    """The time and rates of a kernel; a GPU's first general kernel has no estimate."""
     problem, seconds = choice.problem, choice.seconds
     if not seconds:
         return ["  not estimated"]

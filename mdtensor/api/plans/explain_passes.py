@@ -1,4 +1,4 @@
-"""What people are told of the passes by which a kernel was made."""
+"""Explanations of a lowering as text: each compiler pass, and the diff that it made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ran = tuple[AnyPass, Any, Any]
 
 
 def passes_of(lower: Callable[[], object]) -> list[Ran]:
-    """The passes that `lower` runs, each with the values around it; what it runs again, once."""
+    """The passes that `lower` runs, each with its input and output; repeated runs count once."""
     found: list[Ran] = []
 
     def note(each: AnyPass, before: Any, after: Any) -> None:
@@ -36,7 +36,7 @@ def passes_of(lower: Callable[[], object]) -> list[Ran]:
 
 
 def passes_text(ran: list[Ran], dialect: str) -> list[str]:
-    """A line for each pass, in the order of all passes; below it what it changed.
+    """One line per pass in pipeline order, followed by the changes that it made.
 
     What is of the same kind before and after is shown as a difference of lines, and so are loops
     and their text in a dialect of C.
@@ -66,7 +66,7 @@ def _lines(each: AnyPass, before: Any, after: Any, dialect: str) -> list[str]:
 
 
 def _shown(value: Any, dialect: str) -> tuple[str, str]:
-    """The kind of a value between passes, and its text."""
+    """The kind of a pass's input or output, and its text."""
     match value:
         case MDHom():
             return "MDHom", value.describe()

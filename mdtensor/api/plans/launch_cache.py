@@ -1,4 +1,4 @@
-"""The launch cache of a plan: launches that its calls share, and a copy of it per CUDA device."""
+"""The launch cache of a plan: its launches, and a copy of the plan per CUDA device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_MODES = 4  # for which a plan has copies
 
 
 class PlanLaunches(ABC):
-    """The launches of a plan, which its first calls make, and its copies for CUDA devices.
+    """The cached launches of a plan, with copies of it for CUDA devices and tuning modes.
 
     What the plan does is said by `_first` and `_first_into`; a copy's launches are its own.
     """
@@ -49,14 +49,14 @@ class PlanLaunches(ABC):
 
     @abstractmethod
     def _first(self, operands: Sequence[Array]) -> Any:
-        """A call for which `_launch` must be made first, or that cannot have one."""
+        """Call and build the launch that later calls repeat, if one can be built."""
 
     @abstractmethod
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
-        """The same for `_launch_into`, into arrays of the caller's."""
+        """Call into the caller's arrays and build `_launch_into`, if one can be built."""
 
     def _run(self, operands: Sequence[Array], out: tuple[Array, ...]) -> Any:
-        """A call on arrays that were compared with the plan's."""
+        """Call with arrays already checked against the plan."""
         if not out:
             return self._first(operands) if self._launch is None else self._launch(*operands)
         if self._launch_into is None:
@@ -64,13 +64,13 @@ class PlanLaunches(ABC):
         return self._launch_into(*operands, *out)
 
     def _keep(self, generation: int, launch: Launch, into: Callable[..., None]) -> None:
-        """Keeps launches that were chosen in a generation, as long as there is no later one."""
+        """Caches the launches, unless kernels have changed since `generation`."""
         invalidation.when_cleared(self)
         if generation == invalidation.generation():
             self._launch, self._launch_into = launch, into
 
     def _guard(self, operands: Sequence[Any], out: Any, given: Taken | None = None) -> None:
-        """Has the built-in function serve calls like this one, whose arrays fit the plan.
+        """Registers the launch for the built-in fast path, for arrays with the plan's layouts.
 
         `given` has the arrays of tensors among them.
         """
@@ -86,7 +86,7 @@ class PlanLaunches(ABC):
         self._hot.add(operands, {} if out is None else {"out": out}, launch, generation)
 
     def forget(self) -> None:
-        """Drops the launches, so that the next call takes the best kernel known then."""
+        """Drops the launches, so that the next call takes the best kernel known by then."""
         self._launch = self._launch_into = None
         self._hot.clear()
         self._guarded.clear()
@@ -99,7 +99,7 @@ class PlanLaunches(ABC):
         return {**self.__dict__, **dict.fromkeys(launches), **own}
 
     def _in(self, mode: Hashable) -> Any:
-        """The plan for calls in another mode of tuning: without launches where each is seen."""
+        """The copy of the plan for a tuning mode; without launches if the mode sees each call."""
         if mode == self.mode:
             return self
         found = self._modes.get(mode)
@@ -113,7 +113,7 @@ class PlanLaunches(ABC):
         return found
 
     def _launches(self, given: Taken) -> bool:
-        """Whether arrays for tensors may be launched on, which need not own their memory then."""
+        """Whether a cached launch can take arrays that borrow the tensors' memory."""
         if not given.on_cuda:
             return True
         here = self._there.get(cupy_arrays.current_device())
@@ -121,7 +121,7 @@ class PlanLaunches(ABC):
         return here is not None and getattr(here, launch) is not None
 
     def _called_on_gpu(self, operands: Sequence[Any], out: Any) -> Any:
-        """A call on arrays of the current device or another one, or with other libraries' tensors.
+        """Call on GPU arrays: of the current device or another, of CuPy or another library.
 
         CuPy's arrays are in the memory of these.
         """
@@ -138,7 +138,7 @@ class PlanLaunches(ABC):
         return self._called_there(operands, out)
 
     def _called_there(self, operands: Sequence[Any], out: Any) -> Any:
-        """The same, on the device where the arrays are; DeviceError where they are on several."""
+        """Call on the device of the arrays; DeviceError where they are on several."""
         written = () if out is None else as_tuple(out)
         device = device_of_call(operands, {"out": written})
         with at(device):
@@ -149,7 +149,7 @@ class PlanLaunches(ABC):
         return result if out is None else out
 
     def _on(self, device: int) -> PlanLaunches:
-        """The plan for arrays of a CUDA device, which keeps launches of its own."""
+        """The copy of the plan for a CUDA device, which caches its own launches."""
         found = self._there.get(device)
         if found is None:
             found = copy.copy(self)
@@ -161,7 +161,7 @@ class PlanLaunches(ABC):
 
 
 def _given_orders(arrays: Sequence[Any]) -> tuple[object, ...]:
-    """What `orders_of` gives for arrays of CuPy like these; nothing for arrays of others."""
+    """The layout key of CuPy arrays, as `orders_of` has it; () where an array is not CuPy's."""
     order = cupy_arrays.library().order_of
     given: list[object] = []
     try:
@@ -173,7 +173,7 @@ def _given_orders(arrays: Sequence[Any]) -> tuple[object, ...]:
 
 
 def _taken(name: str, given: Any) -> Array:
-    """CuPy's array for one on a GPU; raises DTypeError for one of NumPy's."""
+    """A GPU array as CuPy's, without a copy; raises DTypeError for a NumPy array."""
     if is_on_gpu(given):
         return shared(name, given, cupy_for(given))
     if hasattr(given, "strides"):

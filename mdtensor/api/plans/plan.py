@@ -1,4 +1,4 @@
-"""Plan: a call on arrays of fixed shapes and types, whose kernels are chosen before it is made."""
+"""Plan: a call on arrays of fixed shapes and types, with its kernels chosen in advance."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _watchers = invalidation.watchers
 
 
 class Plan(PlanLaunches):
-    """A call with all but the arrays; `mdtensor.compile` makes it. Safe for use by many threads.
+    """A prepared call that lacks only its arrays; made by `mdtensor.compile`. Thread-safe.
 
     `label` names it in reports and errors, `specs` are those of the operands, `results` those of
     the results, and `md_homs` are what is computed, in order. It is tuned and explained for
@@ -117,7 +117,7 @@ class Plan(PlanLaunches):
     def _on_others(
         self, operands: Sequence[Array], out: Any, given: tuple[object, ...] | None
     ) -> Arrays:
-        """A call on arrays of other libraries, or on what has the layouts that are `given`."""
+        """Call on arrays of other libraries, or on ones with the layouts `given`."""
         try:
             tensors = taken(operands, {"out": out})
         except FollowedError:
@@ -145,7 +145,7 @@ class Plan(PlanLaunches):
         raise self._takes.no_arrays(operands if out is None else (*operands, out))
 
     def _on_numpys(self, operands: Sequence[Array], out: Any, given: tuple[object, ...]) -> Arrays:
-        """A call on arrays of NumPy's with these layouts."""
+        """Call on NumPy arrays with given layouts."""
         if given != (self._layouts if out is None else self._layouts_with_out):
             self._takes.compare(operands, None if out is None else (out,))
         self._guard(operands, out)
@@ -153,7 +153,7 @@ class Plan(PlanLaunches):
         return result if out is None else out
 
     def _planned(self, operands: Sequence[Array]) -> Arrays:
-        """A call on placeholders of any strides, whose computations are not run but seen."""
+        """Trace a call: on placeholders of any strides, with computations recorded, not run."""
         raise TranslationError(f"a call of {self!r} cannot be a part of another one")
 
     def choices(self) -> list[KernelChoice]:
@@ -191,7 +191,7 @@ class Plan(PlanLaunches):
         )
 
     def recorded(self) -> list[RecordedCall]:
-        """What can be tuned: every `md_hom`, and the calls that consist of several."""
+        """The plan's tuning tasks: every `md_hom`, and the calls of several programs around it."""
         found: list[RecordedCall] = []
         for md_hom in self.md_homs:
             within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]
@@ -200,10 +200,10 @@ class Plan(PlanLaunches):
 
     @abstractmethod
     def calls(self) -> list[Steps]:
-        """The steps of the computations that a call of the plan runs."""
+        """The steps of the plan's computations, call by call."""
 
     def explain(self, *, passes: bool = False) -> str:
-        """What runs: every `md_hom`, the schedule and where it is from, cost and source.
+        """Describe every `md_hom`: its schedule and where that is from, its cost, its source.
 
         With `passes`, all passes of the lowering in order instead of the source alone: each with
         what it changed, from the `md_hom` to the source.
@@ -222,7 +222,7 @@ class Plan(PlanLaunches):
         peers: Mapping[str, float] | None = None,
         pictures: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Writes a page for people on what runs: one HTML file, with pictures of it.
+        """Write an HTML page about the plan's kernels: one file, with pictures.
 
         It shows the (de/re)-composition, the roofline, the trials of the search and what its
         parameters explain, the `md_hom`s and the sources. `peers` are seconds that other libraries
@@ -237,7 +237,7 @@ class Plan(PlanLaunches):
         write_page(file, self.label, subjects, pictures)
 
     def _subjects(self, peers: Mapping[str, float]) -> list[Subject]:
-        """What a report is on: every `md_hom`, and the kernel that was chosen for it."""
+        """The subjects of a report: every `md_hom`, and the kernel that was chosen for it."""
         from mdtensor.api.reports.report_subject import subject_of
 
         with at(self.device):

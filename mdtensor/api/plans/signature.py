@@ -1,4 +1,4 @@
-"""The signature of a plan: the arrays that it takes, and errors for others."""
+"""The signature of a plan: its arrays' layouts, and errors for other arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlanArrays:
         object.__setattr__(self, "layouts_with_out", (*self.layouts, *_layouts(self.results)))
 
     def check(self, operands: Sequence[Array], out: Sequence[Array] | None) -> None:
-        """Whether operands, and results if there are any, are those of the plan."""
+        """Raises ShapeError or DTypeError where operands or results do not match the plan."""
         arrays = operands if out is None else (*operands, *out)
         try:
             given = tuple([f for x in arrays for f in (x.shape, x.strides, x.dtype)])
@@ -54,7 +54,7 @@ class PlanArrays:
             self.compare(operands, out)
 
     def compare(self, operands: Sequence[Array], out: Sequence[Array] | None) -> None:
-        """Says what differs from the plan; strides of arrays without elements mean nothing."""
+        """Raises ShapeError on a difference from the plan; strides of empty arrays may differ."""
         if len(operands) != len(self.specs):
             given = count_of(len(operands), "operand", "operands")
             raise ShapeError(f"{given} for a plan of {len(self.specs)}", text=self.label)
@@ -79,12 +79,12 @@ class PlanArrays:
         )
 
     def check_arrays(self, given: Sequence[Any]) -> None:
-        """Raises ShapeError for what has a layout, but is no array of NumPy or CuPy."""
+        """Raises ShapeError for objects with a layout that are no arrays of NumPy or CuPy."""
         if not all(map(_is_array, given)):
             raise self.no_arrays(given)
 
     def no_arrays(self, given: Sequence[Any]) -> ShapeError:
-        """The error for what has no layout; of a tensor of torch, why it cannot be taken."""
+        """The error for operands without a layout; for a torch tensor, the reason to refuse it."""
         for number, array in enumerate(given):
             what = f"operand {number}" if number < len(self.specs) else "out"
             check_dense(what, array)
@@ -98,7 +98,7 @@ class PlanArrays:
         )
 
     def check_out(self, *arrays: Array) -> None:
-        """Whether kernels may write to the last arrays while they read the others."""
+        """Raises an error where kernels may not write the outputs while they read the operands."""
         count = len(self.specs)
         for position, out in enumerate(arrays[count:], start=count):
             is_cupys = _type_of(out) is cupy_arrays.array_class
@@ -121,19 +121,19 @@ def _is_array(array: Any) -> bool:
 
 
 def check_masks(operands: Sequence[Array]) -> None:
-    """Raises DTypeError for a masked array, whose mask no launch sees."""
+    """Raises DTypeError for a masked array: launches ignore masks."""
     for number, operand in enumerate(operands):
         if type(operand) is not _ndarray and type(operand) is not cupy_arrays.array_class:
             check_mask(f"operand {number}", operand)
 
 
 def listed(specs: Sequence[TensorSpec]) -> str:
-    """Specs in a message."""
+    """Specs as text, for a message."""
     return ", ".join(map(repr, specs))
 
 
 def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
-    """Shape, strides in bytes and type of each, in one tuple."""
+    """The flat layout key of arrays: shape, strides in bytes and type of each."""
     return tuple(
         part
         for spec in specs
@@ -142,7 +142,7 @@ def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
 
 
 def orders_of(specs: Sequence[TensorSpec], device: int) -> tuple[object, ...]:
-    """Shape, order, type and device of each array, in one tuple.
+    """The flat layout key of CuPy arrays: shape, order, type and device of each.
 
     It is enough to know that elements are in C order without gaps.
     """

@@ -1,4 +1,4 @@
-"""Plans over several devices: calls whose parts are prepared for each of them."""
+"""Plans over several devices, with a kernel for each part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = Any
 
 
 class SpreadPlan(CallPlan):
-    """A call whose parts are computed by several devices; `mdtensor.compile` makes it.
+    """A plan of a call in parts over several devices; made by `mdtensor.compile`.
 
     `choices` are the kernels of the parts, device by device, and `explain` begins with what each
     device reads and writes.
@@ -45,7 +45,7 @@ class SpreadPlan(CallPlan):
         self._call = f"{self._call}, devices={list(devices.names)}"
 
     def programs(self) -> TaskPrograms:
-        """The tasks of the devices on arrays of the plan's layouts."""
+        """The devices' tasks and programs, for arrays of the plan's layouts."""
         specs = [*self.specs, *self._spread.results]
         for number, dtype in self._spread.converted:
             specs[number] = TensorSpec.of(specs[number].shape, dtype)
@@ -63,14 +63,14 @@ class SpreadPlan(CallPlan):
         return found
 
     def recorded(self) -> list[RecordedCall]:
-        """Nothing: raises TuningError, since searches are for one device at a time."""
+        """Raises TuningError: a search tunes one device at a time."""
         raise TuningError(
             "a plan over several devices is not tuned",
             hint="tune the call on one device after the other: mdtensor.device(name)",
         )
 
     def explain(self, *, passes: bool = False) -> str:
-        """Who gets what, and then each part: its schedule, cost and source, as for one device."""
+        """Describe the boxes of every device, then each part's schedule, cost and source."""
         if not self.md_homs:
             return super().explain(passes=passes)
         programs = self.programs()
@@ -82,7 +82,7 @@ class SpreadPlan(CallPlan):
         return "\n\n".join(parts)
 
     def _subjects(self, peers: Mapping[str, float]) -> list[Subject]:
-        """Every part, and the kernel that was chosen for it on its device."""
+        """The subjects of a report: every part, and the kernel chosen for it on its device."""
         programs = self.programs()
         return [
             subject_of(

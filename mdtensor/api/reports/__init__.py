@@ -1,1 +1,1 @@
-"""Reports for people: one HTML page with pictures of decomposition, roofline and search."""
+"""Reports: one HTML page with pictures of decomposition, roofline and search."""

@@ -24,7 +24,7 @@ _LINE = 11
 
 @dataclass(frozen=True, slots=True)
 class LayerParts:
-    """How a layer divides a dim: into so many `parts`, of at most so many points (`size`).
+    """The division of a dim by a layer: into `parts`, of at most `size` points each.
 
     `order` is the place of this step among those that have more than one part; None for those that
     have one. `decided` tells whether the schedule says it, or each launch.
@@ -82,7 +82,7 @@ def _order(problem: Problem, schedule: Schedule, field: str) -> Sequence[int]:
 
 
 def decomposition_picture(md_hom: MDHom, problem: Problem, schedule: Schedule) -> Picture:
-    """The picture of a problem's (de/re)-composition; `md_hom` has the names of its buffers."""
+    """A picture of a problem's (de/re)-composition; buffer names are those of `md_hom`."""
     asm = asm_of(schedule.asm)
     rows = decomposition(problem, schedule)
     width = max(NARROW, 2 * _SIDE + _COLUMN * len(problem.dims))
@@ -138,14 +138,14 @@ def _draw(picture: Picture, x: float, top: float, part: LayerParts) -> None:
 
 
 def _combination(problem: Problem, d: int) -> str:
-    """How parts of a dim are combined: concatenated, by the operator, or by its prefix sum."""
+    """The operator that combines a dim's parts, as text: concatenation, reduction or prefix sum."""
     if not problem.reduced[d] or problem.operator is None:
         return "++"
     return f"ps({problem.operator!r})" if d == problem.scanned else repr(problem.operator)
 
 
 def _of_inputs(names: Sequence[str], problem: Problem, schedule: Schedule, level: int) -> list[str]:
-    """Where inputs lie for a layer: in memory, then where they are staged, then in registers."""
+    """The places of the inputs on a layer: memory, the staging regions, registers."""
     if level == 0:
         return ["memory"]
     if level == 1:
@@ -160,7 +160,7 @@ def _of_inputs(names: Sequence[str], problem: Problem, schedule: Schedule, level
 
 
 def _of_results(problem: Problem, schedule: Schedule, level: int) -> str:
-    """Where results lie for a layer: those that groups share are combined from scratch memory."""
+    """The place of the results on a layer: memory, scratch if groups share them, registers."""
     if level == 0:
         if not schedule.splits(problem):
             return "memory"

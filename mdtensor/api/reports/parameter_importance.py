@@ -1,4 +1,4 @@
-"""How much each tuning parameter matters, as far as the trials of a search tell."""
+"""The importance of each tuning parameter, estimated from the trials of a search."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def explained(groups: Sequence[object], values: Sequence[float]) -> float | None
 
 
 def _values(schedule: str, labels: Sequence[str]) -> dict[str, object]:
-    """The values of a stored schedule by name: of lists, each entry; orders are whole."""
+    """A stored schedule's values by parameter; lists by entry, orders as a whole."""
     read = cast("Mapping[str, Any]", json.loads(schedule))
     found: dict[str, object] = {}
     for field, value in read.items():

@@ -1,4 +1,4 @@
-"""`report`: what is known of computations, gathered and written as one page for people."""
+"""`report`: an HTML page on computations, from the store and from records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(
     peers: Mapping[str, float] | None = None,
     pictures: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Writes a page on what was recorded, or on the whole store: one HTML file with pictures.
+    """Writes an HTML page with pictures, on recorded computations or on the whole store.
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it; None stands for
     all that the store has. The page has a table of untuned and tuned times and, for each
@@ -67,7 +67,7 @@ def write_page(
     subjects: Sequence[Subject],
     pictures: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Writes the page on some computations, and its pictures to a folder, which is made.
+    """Writes the page on some subjects, and its pictures to a folder, created if needed.
 
     Raises ReportError where a file cannot be written.
     """

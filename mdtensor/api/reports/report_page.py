@@ -1,4 +1,4 @@
-"""The page of a report: HTML with its style and its pictures inside, and nothing from elsewhere."""
+"""The page of a report: self-contained HTML, with style and pictures inline."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture with its title and caption, and a `name` for a file of its own."""
+    """A picture with its title and caption; `name` is its file name."""
 
     name: str
     title: str
@@ -100,7 +100,7 @@ def page_of(title: str, subjects: Sequence[Subject]) -> str:
 
 
 def _table(subjects: Sequence[Subject]) -> str:
-    """Untuned and tuned times of all computations, and what was gained."""
+    """The table of untuned and tuned times of all computations, with speed-ups."""
     heads = ["untuned", "tuned", "gain", "saved a call", "trials"]
     if any(subject.calls != 1 for subject in subjects):
         heads.insert(0, "calls")
@@ -133,7 +133,7 @@ def _table(subjects: Sequence[Subject]) -> str:
 
 
 def _in_all(subjects: Sequence[Subject]) -> str:
-    """What all calls gain together, as far as both times are known."""
+    """The speed-up of all calls together, over the computations with both times known."""
     known = [s for s in subjects if s.untuned and s.tuned]
     if len(known) < 2:
         return ""
@@ -160,7 +160,7 @@ def _section(subject: Subject, number: int, *, is_open: bool) -> str:
 
 
 def figures_of(subject: Subject) -> Iterator[Figure]:
-    """Yields the pictures that can be drawn of what is known of a computation."""
+    """Yields the figures that a subject's data allow."""
     kernel = subject.kernel
     labels: Sequence[str] = ()
     if kernel is not None:
@@ -198,7 +198,7 @@ def figures_of(subject: Subject) -> Iterator[Figure]:
 
 
 def _times(subject: Subject) -> dict[str, float]:
-    """Our times: untuned and tuned, or what the cost model expects where nothing was measured."""
+    """The seconds untuned and tuned, or the cost model's estimate if nothing was measured."""
     found = {"untuned": subject.untuned, "tuned": subject.tuned}
     times = {name: seconds for name, seconds in found.items() if seconds}
     if not times and subject.kernel is not None and subject.kernel.choice.seconds:
@@ -218,7 +218,7 @@ def _figure(figure: Figure) -> str:
 
 
 def _texts(kernel: ReportSubject) -> str:
-    """The definition, the schedule and the source; the latter is folded away."""
+    """The definition, the schedule and the source, which is collapsed."""
     choice = kernel.choice
     source = choice.source.text
     left = len(source) - _MOST_SOURCE

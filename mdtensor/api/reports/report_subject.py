@@ -1,4 +1,4 @@
-"""What a report is made of: a computation, what runs it, and what the store has of it."""
+"""The subject of a report: a computation, its kernel, and its rows in the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_S = 1e9  # seconds that a call of another library may take
 
 @dataclass(frozen=True, slots=True)
 class ReportSubject:
-    """What runs a computation: its `md_hom`, the chosen kernel, and the device."""
+    """A computation's `md_hom`, its chosen kernel, and the device."""
 
     md_hom: MDHom
     choice: KernelChoice
@@ -34,7 +34,7 @@ class ReportSubject:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A computation to report on: its label, what the store has of it, and what runs it.
+    """A computation to report on: its label, its rows in the store, and its kernel.
 
     `problem` and `environment` are the store's keys. `kernel` is None where the store alone is
     asked. `before` is what the winner was compared with by turns, `calls` tells how often it was
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def untuned(self) -> float | None:
-        """The seconds of what would run untuned: by turns with the winner, else the first trial's.
+        """The seconds of the untuned kernel: timed against the winner, else the first trial's.
 
         Searches begin with it.
         """
@@ -68,12 +68,12 @@ class Subject:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast as untuned the winner is."""
+        """The winner's speed-up over the untuned kernel; None where either time is missing."""
         return self.untuned / self.tuned if self.untuned and self.tuned else None
 
 
 def subjects_in_store() -> list[Subject]:
-    """All that the store has, the last updated first."""
+    """All subjects of the store, the last updated first."""
     store = registry.store()
     return [
         Subject(
@@ -89,7 +89,7 @@ def subjects_in_store() -> list[Subject]:
 
 
 def subject_of_recorded(item: RecordedCall, peers: Mapping[str, float]) -> Subject:
-    """A computation that was recorded, with the kernel that its calls run."""
+    """The subject of a recorded computation, with the kernel that its calls run."""
     with at(item.device):
         engine = registry.engine_for(item.arrays)
         choice = registry.choice_for(item.md_hom, item.arrays)
@@ -104,7 +104,7 @@ def subject_of(
     peers: Mapping[str, float] | None = None,
     calls: int = 1,
 ) -> Subject:
-    """A computation, the kernel that was chosen for it, and what the store has of it."""
+    """The subject of a computation, from its chosen kernel and the store."""
     problem = engine.problem_of(md_hom)
     key, environment = problem_key(problem), engine.environment
     return Subject(
@@ -121,7 +121,7 @@ def subject_of(
 
 
 def checked_peers(given: object, count: int) -> dict[str, float]:
-    """The seconds of others by name, for a report on so many computations.
+    """The seconds of other libraries by name, checked, for a report on `count` computations.
 
     Raises ArgumentError where they are none, or are for several computations together.
     """

@@ -1,4 +1,4 @@
-"""Pictures of what was measured: the trials of a search over time, and the device's roofline."""
+"""Pictures of measurements: a search's trials over time, and the device's roofline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSE = 10.0
 
 
 def search_seconds(trials: Sequence[TrialRow]) -> list[float]:
-    """When each trial was made, in seconds since the first; pauses between searches are left out.
+    """The start of each trial, in seconds since the first, without pauses between searches.
 
     Rows are in the order of making.
     """
@@ -34,7 +34,7 @@ def search_seconds(trials: Sequence[TrialRow]) -> list[float]:
 
 
 def trials_picture(trials: Sequence[TrialRow], winner: float | None) -> Picture | None:
-    """All trials over the time of the search, and the best so far; None where none ran.
+    """A scatter plot of all trials over time, with the best so far; None if none succeeded.
 
     Of very many trials, those that became the best and a part of the others are drawn.
     """
@@ -82,7 +82,7 @@ def trials_picture(trials: Sequence[TrialRow], winner: float | None) -> Picture 
 
 
 def _short_time(seconds: float) -> str:
-    """A time without zeros behind the point.
+    """A time as text without trailing zeros.
 
     >>> _short_time(1e-2), _short_time(5e-5)
     ('10 ms', '50 µs')
@@ -91,7 +91,7 @@ def _short_time(seconds: float) -> str:
 
 
 def peak_of(problem: Problem, target: Target) -> tuple[float, str]:
-    """Operations per second that the device's multiply-adds allow, and of which type these are.
+    """The peak operations per second of the device's multiply-adds, and their type.
 
     They are those of the cost model: estimates. Processors do half as many of twice the size.
     """
@@ -105,7 +105,7 @@ def peak_of(problem: Problem, target: Target) -> tuple[float, str]:
 def roofline_picture(
     problem: Problem, target: Target, times: Mapping[str, float], peers: Mapping[str, float]
 ) -> Picture | None:
-    """What arithmetic and memory of the device allow at each intensity, and the times under it.
+    """The device's roofline, with the measured times under it.
 
     `times` are our seconds by what they are, the last of which counts, `peers` those of others.
     None where nothing is computed, or nothing was measured.
@@ -149,7 +149,7 @@ def roofline_picture(
 
 
 def _rate(value: float) -> str:
-    """A number of operations per second, in short.
+    """Operations per second as short text.
 
     >>> _rate(1.5e12), _rate(2e9)
     ('1.5 T', '2 G')

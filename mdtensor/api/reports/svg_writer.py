@@ -1,4 +1,4 @@
-"""A small writer of pictures in SVG, coloured by classes, so that pages have a dark side."""
+"""A small SVG writer, coloured by CSS classes, so that pages have a dark mode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ svg .onbadge { fill: var(--paper); font-size: 9px; font-weight: 600; }
 
 
 def escaped(text: object) -> str:
-    r"""A text for HTML and XML, between tags or quotes, whatever it was made of.
+    r"""A text escaped for HTML and XML, inside or outside of quotes.
 
     >>> escaped("<i & j>\x00"), escaped("\ud800")
     ('&lt;i &amp; j&gt;�', '�')
@@ -48,7 +48,7 @@ def escaped(text: object) -> str:
 
 
 def cut(text: str, characters: int) -> str:
-    """A text that takes at most so many characters.
+    """A text truncated to a number of characters.
 
     >>> cut("reduction", 5)
     'redu…'
@@ -57,7 +57,7 @@ def cut(text: str, characters: int) -> str:
 
 
 class Picture:
-    """A picture of so many units, which grows element by element; `title` is for screen readers.
+    """An SVG picture that grows element by element; `title` is for screen readers.
 
     Every element belongs to a class of COLOURS.
     """
@@ -69,7 +69,7 @@ class Picture:
     def text(
         self, x: float, y: float, text: str, kind: str = "", anchor: str = "start", most: int = 60
     ) -> None:
-        """Writes a line; what is cut off of it is shown where a pointer rests."""
+        """Draws a line of text; a truncated one has the whole as its tooltip."""
         shown = cut(text, most)
         whole = f"<title>{escaped(text)}</title>" if shown != text else ""
         place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
@@ -86,13 +86,13 @@ class Picture:
         self._elements.append(f'<path d="M{steps}" class="{kind}"/>')
 
     def dot(self, x: float, y: float, kind: str, title: str, radius: float = _RADIUS) -> None:
-        """Draws a point, which says its title where a pointer rests."""
+        """Draws a point, with its title as a tooltip."""
         place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"'
         title = f"<title>{escaped(title)}</title>"
         self._elements.append(f'<circle {place} class="{kind}">{title}</circle>')
 
     def cross(self, x: float, y: float, title: str) -> None:
-        """Draws a mark for what failed."""
+        """Draws a cross for a failed trial."""
         strokes = f"M{x - 2.5:.1f} {y - 2.5:.1f} l5 5 m0 -5 l-5 5"
         title = f"<title>{escaped(title)}</title>"
         self._elements.append(f'<path d="{strokes}" class="failed">{title}</path>')
@@ -109,7 +109,7 @@ class Picture:
 
 
 class LogScale:
-    """A logarithmic axis: the place of a value between `begin` and `end`, and its ticks."""
+    """A logarithmic axis from `begin` to `end`, with ticks."""
 
     def __init__(self, low: float, high: float, begin: float, end: float) -> None:
         self._low, self._high = math.log10(low), math.log10(high)
@@ -118,7 +118,7 @@ class LogScale:
         self._begin, self._end = begin, end
 
     def at(self, value: float) -> float:
-        """The place of a value."""
+        """The position of a value."""
         share = (math.log10(value) - self._low) / (self._high - self._low)
         return self._begin + share * (self._end - self._begin)
 
@@ -138,7 +138,7 @@ class LogScale:
 
 
 def spread(places: Sequence[float], least: float = _POINT) -> list[float]:
-    """The places, moved apart along an axis so that none is nearer to the next than `least`.
+    """Positions moved apart along an axis to a distance of at least `least`.
 
     >>> spread([5, 4, 30], 11)
     [15, 4, 30]

@@ -1,4 +1,4 @@
-"""Parts of a computation that fit within a memory limit, and what they move."""
+"""Plans of a computation in parts within a memory limit, with the bytes that they move."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step in parts of these sizes: bytes of memory at most, and bytes that are moved.
+    """A step cut into parts of given sizes, with its peak bytes of memory and its bytes moved.
 
     `cost` are the bytes that a file would give meanwhile in one run.
     """
@@ -48,7 +48,7 @@ class StepPlan:
 
     @property
     def cuts(self) -> dict[str, Edges]:
-        """Where dims are cut."""
+        """The cut points of every dim."""
         extents = self.step.md_hom.extents
         whole = {
             name: (*range(0, extent, max(1, self.sizes[name])), extent) if extent else (0, 0)
@@ -64,7 +64,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """All steps in parts: `limit`, `peak` and `moved` are bytes."""
+    """The plans of all steps: `limit`, `peak` and `moved` are bytes."""
 
     steps: tuple[StepPlan, ...]
     limit: int
@@ -107,7 +107,7 @@ def memory_plan(
 
 
 def _converted(program: Program, step: Step) -> list[int]:
-    """Bytes of an element as it is read besides, of operands that are converted."""
+    """Additional bytes per element, for operands that are converted as they are read."""
     converted = {number for number, _ in program.converted}
     # No type that kernels compute with has more.
     return [16 if slot in converted else 0 for slot in step.operands]
@@ -116,7 +116,7 @@ def _converted(program: Program, step: Step) -> list[int]:
 def _planned(
     step: Step, read: Sequence[bool], besides: Sequence[int], room: int, enough: int
 ) -> StepPlan:
-    """The step in parts that hold no more than the room, or in those that hold the least."""
+    """The plan of a step within `room` bytes, or the one that holds the least."""
     md_hom = step.md_hom
 
     def plan(sizes: Sizes) -> StepPlan:
@@ -163,7 +163,7 @@ def _planned(
 def _shortened(
     best: StepPlan, plan: Callable[[Sizes], StepPlan], dims: Sequence[str], enough: int
 ) -> StepPlan:
-    """Shorter parts that move as much, until they hold so few bytes; dims are cut in order."""
+    """Shorten the parts at the same cost until they hold at most `enough` bytes, dim by dim."""
     most = best.cost * _MORE_COST
     for name in dims:
         for size in _halves(best.sizes[name]):
@@ -177,12 +177,12 @@ def _shortened(
 
 
 def _distance(sizes: Sizes, before: Sizes, far: Mapping[str, int]) -> int:
-    """The stride of the dim that is cut more than before."""
+    """The largest stride of the dims that are cut more finely than before."""
     return max(far[name] for name, size in sizes.items() if size != before[name])
 
 
 def _halves(size: int) -> list[int]:
-    """A size halved until it is 1.
+    """The successive halves of a size, down to 1.
 
     >>> _halves(10)
     [5, 3, 2, 1]
@@ -205,7 +205,7 @@ def _cuttable(md_hom: MDHom) -> list[str]:
 def _costs(
     md_hom: MDHom, sizes: Sizes, read: Sequence[bool], besides: Sequence[int]
 ) -> tuple[int, int, int]:
-    """Bytes that parts hold at a time, that all of them move, and what it costs to move these."""
+    """Bytes that parts hold at a time, bytes that all of them move, and the cost of moving."""
     counts = {dim.name: -(-dim.extent // max(1, sizes[dim.name])) for dim in md_hom.dims}
     middle = {
         name: ((n // 2) * sizes[name], min((n // 2 + 1) * sizes[name], md_hom.extents[name]))
@@ -246,7 +246,7 @@ def _costs(
 
 
 def _cost_to_read(box: Box, spec: TensorSpec) -> int:
-    """Bytes that a file gives while a box of it is read, run by run, and short gaps with them."""
+    """Bytes transferred from a file to read a box run by run, with short gaps included."""
     runs, span, itemsize = points_of(box), 1, spec.dtype.itemsize
     axes = zip(box, spec.shape, spec.strides, strict=True)
     for section, extent, stride in sorted(axes, key=lambda axis: abs(axis[2])):
@@ -262,7 +262,7 @@ def _cost_to_read(box: Box, spec: TensorSpec) -> int:
 
 
 def _combined(md_hom: MDHom, sizes: Sizes, counts: Mapping[str, int]) -> int:
-    """Bytes of partial results that wait to be combined."""
+    """Bytes of the partial results that wait to be combined."""
     cut = [dim for dim in md_hom.dims if counts[dim.name] > 1]
     combined = [dim for dim in cut if not isinstance(dim.combine, Concat)]
     if not combined:

@@ -1,4 +1,4 @@
-"""Parts computed in turn: one is read while the one before it is computed."""
+"""Pipelined execution of parts: one is read while the previous one is computed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Value = Future[Any]
 
 @dataclass(slots=True)
 class _Buffer:
-    """Memory for parts of an operand, and the computations that read what it has now."""
+    """A buffer for parts of an operand, and the pending computations that read its contents."""
 
     array: Array
     readers: list[Value] = field(default_factory=list["Future[Any]"])
 
     @property
     def is_free(self) -> bool:
-        """Whether all that was to read it has done so; what nobody reads yet is waited for."""
+        """Whether the buffer has had readers and all are done; one not yet read is not free."""
         return bool(self.readers) and all(reader.done() for reader in self.readers)
 
 
@@ -63,7 +63,7 @@ class StreamExecutor:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def read(self, slot: int, box: Box) -> Value:
-        """A part of an array: the one that was read last, if it is the same."""
+        """Read a part of an array, or reuse the last one read if the box is the same."""
         if slot >= len(self.streamed) or not self.streamed[slot]:
             array, to = self.arrays[slot][box], self.converted.get(slot)
             return _done(array if to is None else array.astype(to))
@@ -81,7 +81,7 @@ class StreamExecutor:
         return value
 
     def _copied(self, slot: int, array: Array) -> Value:
-        """What was read of a file, in the memory of an earlier part: new pages take as long again.
+        """A part read of a file, copied to a recycled buffer: new pages cost as much time again.
 
         Zarr's and HDF5's arrays give new arrays of NumPy's, maps of files views.
         """
@@ -100,7 +100,7 @@ class StreamExecutor:
         return value
 
     def write(self, slot: int, box: Box, value: Value) -> None:
-        """Puts a part in its place, once it is computed."""
+        """Write a part of a result to its place, once it is computed."""
         target, file = self.arrays[slot], self.files.get(slot)
 
         def put() -> None:
@@ -117,7 +117,7 @@ class StreamExecutor:
     def compute(
         self, md_hom: MDHom, operands: Sequence[Value], begins: Sequence[int]
     ) -> tuple[Value, ...]:
-        """The outputs of a part, in a while."""
+        """Futures of the outputs of a part."""
         while len(self.running) >= AT_ONCE:
             self.running.popleft().result()
 
@@ -134,12 +134,12 @@ class StreamExecutor:
         return tuple(self._later(_element(task, number)) for number in range(count))
 
     def last(self, value: Value, axis: int, shape: Sequence[int]) -> Value:
-        """The last elements along an axis, in a while."""
+        """A future of the last elements along an axis."""
         section = (slice(None),) * axis + (slice(-1, None),)
         return self._later(lambda: np.array(value.result()[section]))
 
     def wait(self) -> None:
-        """Waits for all that was begun, and raises what went wrong."""
+        """Wait for all pending computations and writes, and raise their errors."""
         self.last_read.clear()
         self.buffers.clear()
         for waiting in (self.running, self.writing):

@@ -37,7 +37,7 @@ _log = logging.getLogger("mdtensor.streaming")
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """A call in parts that fit within a memory limit; `plan()` computes it.
+    """A call cut into parts that fit within a memory limit; `plan()` computes it.
 
     `peak` is what the parts, what waits to be combined and the results that the call allocates
     take of memory at most; `moved` is what is read of operands and written of results. Both are
@@ -50,12 +50,12 @@ class StreamPlan:
 
     @property
     def peak(self) -> int:
-        """Bytes of memory that are taken at most."""
+        """Peak bytes of memory."""
         return self.memory.peak
 
     @property
     def moved(self) -> int:
-        """Bytes that are read and written."""
+        """Bytes read and written."""
         return self.memory.moved
 
     @property
@@ -158,7 +158,7 @@ def stream(
 
 
 def _placed(placeholders: Placeholders, argument: Any) -> Any:
-    """An argument, or what stands for an array that is not NumPy's."""
+    """An argument, or a placeholder for an array that is not NumPy's."""
     if _is_numpys(argument) or not hasattr(argument, "shape"):
         return np.asarray(argument) if type(argument) is np.memmap else argument
     check_dense("an operand", argument)
@@ -173,7 +173,7 @@ def _placed(placeholders: Placeholders, argument: Any) -> Any:
 
 
 def _is_elsewhere(array: Any) -> bool:
-    """Whether an array's elements are not in memory, but in a file."""
+    """Whether an array's elements are in a file instead of memory."""
     base: Any = array
     while _is_numpys(base):
         base = getattr(base, "base", None)
@@ -204,7 +204,7 @@ def _computed(
     memory: MemoryPlan,
     given: Sequence[Array],
 ) -> list[Array]:
-    """The results of a computation in the parts of its plan."""
+    """Compute the results of a program in the parts of its plan."""
     results = [*given] or [allocate(spec, np) for spec in program.results]
     begin_with(program.fills, results)
     arrays: list[Any] = [*operands, *results, *(None for _ in program.temporaries)]

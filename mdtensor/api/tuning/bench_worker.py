@@ -54,7 +54,7 @@ _LOST = 70  # status of a process whose device can no longer be used
 
 
 def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
-    """A worker's entry: a handler that measures schedules on the device of the payload."""
+    """The worker's entry point: a handler that measures schedules on a device."""
     device = open_device(payload["device"], payload["arrays"])
     if isinstance(device, CupyDevice):
         device.use()
@@ -62,13 +62,13 @@ def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
 
 
 def open_compiler(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
-    """A worker's entry: a handler that compiles schedules, without a device."""
+    """The worker's entry point: a handler that compiles schedules without a device."""
     compiler, dialect = compiler_of(payload["compiler"]), DIALECTS[payload["dialect"]]
     return Compilations(compiler, dialect, Binaries(Path(payload["folder"]))).handle
 
 
 class Benches:
-    """The bench of the problem that was last asked for."""
+    """The bench of the latest problem or call; earlier ones are dropped."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -94,14 +94,14 @@ class Benches:
             return {"status": "crashed", "detail": f"{type(error).__name__}: {error}"}
 
     def bench_of(self, text: str) -> Bench:
-        """The bench of a problem."""
+        """The bench of a problem, opened if it is new."""
         if self._bench is None or text != self._text:
             self._bench = self._call = None  # their memory first
             self._bench, self._text = self.made(unpacked(text)), text
         return self._bench
 
     def made(self, problem: Problem) -> Bench:
-        """A new bench."""
+        """A new bench for a problem."""
         device = self.engine.device
         if isinstance(device, CupyDevice):
             return Bench(self.engine, CudaArena(problem, CudaComparison(device)), self.clock())
@@ -113,7 +113,7 @@ class Benches:
         return CudaClock(device) if isinstance(device, CupyDevice) else HostClock()
 
     def calls(self, request: Request) -> Reply:
-        """Seconds of a call of several programs by various schedules, by turns."""
+        """Seconds of a call of several programs by several lists of schedules, interleaved."""
         text = request["call"]
         if self._call is None or text != self._text:
             self._bench = self._call = None  # their memory first
@@ -123,7 +123,7 @@ class Benches:
 
 
 class Bench:
-    """Runs the candidates of one problem."""
+    """A bench that compiles, checks and times the candidates of one problem."""
 
     def __init__(self, engine: Engine, arena: TrialBuffers, clock: Clock) -> None:
         self.engine = engine
@@ -133,7 +133,7 @@ class Bench:
         self.runs: dict[str, tuple[float, Run]] = {}
 
     def handle(self, request: Request) -> Reply:
-        """Measures one schedule, or confirms several by turns; or nothing, but is ready then."""
+        """Measures one schedule, or confirms several by turns; "open" only awaits readiness."""
         if "open" in request:
             return {}
         if "confirm" in request:
@@ -176,13 +176,13 @@ class Bench:
         return {"status": "ok", "seconds": seconds, "spread": spread, **costs}
 
     def _keep(self, schedule: str, seconds: float, run: Run) -> None:
-        """Keeps a run if it is among the fastest: of thousands, programs would fill the memory."""
+        """Caches a run if it is among the fastest ones; the slowest is dropped to bound memory."""
         self.runs[schedule] = seconds, run
         if len(self.runs) > _KEPT:
             del self.runs[max(self.runs, key=lambda text: self.runs[text][0])]
 
     def _run(self, candidate: Request) -> Run | None:
-        """A run of a candidate; None of one that cannot be compiled."""
+        """A run of a candidate; None where it does not compile."""
         if (known := self.runs.get(candidate["schedule"])) is not None:
             return known[1]
         try:
@@ -191,7 +191,7 @@ class Bench:
             return None
 
     def _made(self, candidate: Request) -> tuple[CompiledProgram, KernelSource]:
-        """The program of a candidate, which is compiled already or is compiled now."""
+        """The program of a candidate, loaded from its machine code or compiled now."""
         if "compiled" in candidate:
             compiled: Compiled = unpacked(candidate["compiled"])
             return self.engine.device.load(compiled), compiled.source
@@ -201,7 +201,7 @@ class Bench:
 
 
 def _energy(run: Run) -> float:
-    """Joules of a run, by the counters of the whole machine, which are there."""
+    """Joules of one run, averaged, by the machine's energy counters, which must exist."""
     counter = EnergyCounter.found()
     assert counter is not None
     began, before, runs = time.perf_counter(), counter.read(), 0
@@ -212,13 +212,13 @@ def _energy(run: Run) -> float:
 
 
 def _refused(error: LoweringError | CompileError) -> Reply:
-    """What is said of a schedule that does not fit, or whose text the compiler refused."""
+    """The reply for a schedule that does not fit, or that the compiler refused."""
     status = "rejected" if isinstance(error, LoweringError) else "compile_error"
     return {"status": status, "detail": str(error)}
 
 
 class Compilations:
-    """Compiles schedules of problems, whose arrays begin at multiples of 16 bytes.
+    """Compiles schedules of problems on arrays aligned to 16 bytes.
 
     Several schedules may be one program. `kept` is what this process and others beside it have
     compiled.
@@ -231,7 +231,7 @@ class Compilations:
         self._problem: tuple[str, Problem] | None = None
 
     def handle(self, request: Request) -> Reply:
-        """The machine code of a schedule; else a status and a detail, as those of a `Trial`.
+        """The machine code of a schedule; on failure, the status and detail of a `Trial`.
 
         `program` is the same for schedules that are one program.
         """

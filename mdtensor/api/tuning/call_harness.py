@@ -23,7 +23,7 @@ from mdtensor.translate.md_hom_program import Step
 
 
 class CallArena:
-    """Arrays of random values for the steps of a call, and their programs by various schedules.
+    """Random arrays for the steps of a call, and the steps' programs by various schedules.
 
     Each program was compared with the reference before, on arrays of its own.
     """
@@ -42,7 +42,7 @@ class CallArena:
         self._programs: dict[tuple[MDHom, str], CompiledProgram] = {}
 
     def _array(self, spec: TensorSpec, rng: np.random.Generator) -> Any:
-        """Memory for an array, from its first element on."""
+        """A random array with the layout of a spec, on the device."""
         ends = [stride * (n - 1) for stride, n in zip(spec.strides, spec.shape, strict=True)]
         before = sum(-end for end in ends if end < 0)
         memory = aligned_empty((before + sum(end for end in ends if end > 0) + 1,), spec.dtype)
@@ -53,7 +53,7 @@ class CallArena:
         return Flat(memory, before).array
 
     def run_of(self, schedules: Sequence[str]) -> Callable[[], None] | None:
-        """A run of the call by the schedules of its steps; None where one cannot be compiled."""
+        """A run of the call by a schedule per step; None where one does not compile."""
         texts = dict(zip(self.steps, schedules, strict=True))
 
         def begun(step: Step, *, behind: bool = False) -> Begun:

@@ -1,4 +1,4 @@
-"""Tuning of whole calls: of a call's programs, the combination that is fastest together.
+"""Tuning of whole calls: the combination of schedules that is fastest together.
 
 Each program was tuned alone, with the device to itself. In a call they run beside each other and
 after each other: one that the calling thread ran alone takes a core from another's threads, and
@@ -31,7 +31,7 @@ _TURN, _RUNS = 0.25, 28
 
 @dataclass(frozen=True, slots=True)
 class ProgramCandidates:
-    """What is known of one program of a call: its winner, and others with their seconds alone."""
+    """A program of a call: its winner, and rival schedules with their seconds alone."""
 
     problem: Problem
     winner: WinnerRow
@@ -47,7 +47,7 @@ WINNERS: Mixture = frozenset()
 def keep_what_is_fastest(
     engine: Engine, steps: Sequence[Step], budget: float, measurer: Measurer
 ) -> bool:
-    """Replaces the winners of a call's programs by what makes the whole call certainly faster.
+    """Replaces the winners of a call's programs where that certainly speeds up the whole call.
 
     Others take turns with them: all programs untuned, and one of them by another schedule that did
     well alone; then all of those together that made the call faster. Whether anything changed in
@@ -85,7 +85,7 @@ def keep_what_is_fastest(
 
 
 def _known(engine: Engine, problem: Problem) -> ProgramCandidates | None:
-    """What the store knows of a program; None where it has no winner."""
+    """The candidates of a program from the store; None where it has no winner."""
     found = engine.winner(problem)
     if found is None:
         return None
@@ -108,12 +108,12 @@ def _known(engine: Engine, problem: Problem) -> ProgramCandidates | None:
 
 
 def _spread(schedule: Schedule) -> tuple[object, ...]:
-    """By what a program is spread over the device, which is what others beside it meet."""
+    """A schedule's distribution over the device, which affects programs beside it."""
     return schedule.parts, schedule.inline, schedule.streaming
 
 
 def _contenders(engine: Engine, found: Sequence[ProgramCandidates]) -> Iterator[Mixture]:
-    """Combinations to be timed: all untuned, then one rival program each."""
+    """The combinations to time: all untuned, then one rival program each."""
     untuned = [(each, engine.usual(each.problem).schedule) for each in found]
     if others := frozenset((each.problem, s) for each, s in untuned if s != each.schedule):
         yield others
@@ -125,7 +125,7 @@ def _contenders(engine: Engine, found: Sequence[ProgramCandidates]) -> Iterator[
 
 
 def _together(times: Mapping[Mixture, Sequence[float]]) -> Mixture:
-    """Of each program the rival that made the call fastest, where one made it faster."""
+    """For each program, the rival that made the call fastest, if any made it faster."""
     medians = {mixture: statistics.median(found) for mixture, found in times.items() if found}
     usual = medians.get(WINNERS, 0.0)
     found: dict[Problem, Schedule] = {}
@@ -137,7 +137,7 @@ def _together(times: Mapping[Mixture, Sequence[float]]) -> Mixture:
 
 
 def _keep(engine: Engine, known: ProgramCandidates | None, schedule: Schedule) -> None:
-    """Makes a rival the winner, with its seconds alone and the effort of the search."""
+    """Makes a rival the winner in the store, with its seconds alone."""
     assert known is not None
     row, alone = known.winner, dict(known.rivals)
     engine.store.set_winner(

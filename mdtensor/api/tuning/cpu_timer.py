@@ -35,22 +35,22 @@ _PAUSES = 8
 
 
 class Clock(Protocol):
-    """Times runs; the best one so far is its incumbent."""
+    """A clock for runs; the fastest run so far is its incumbent."""
 
     def timed(self, run: Run) -> float:
         """Seconds of one run."""
         ...
 
     def slowdown(self) -> float:
-        """By which factor the device is slower now than when the incumbent was timed; 1 or more."""
+        """The factor, at least 1, by which the device is slower than at the incumbent's timing."""
         ...
 
     def steady(self, run: Run) -> tuple[float, float]:
-        """The median time of a run and its spread, at the device's usual pace."""
+        """The median time of a run and its spread, normalised to the device's usual pace."""
         ...
 
     def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> Turns:
-        """Times of runs that take turns, so that what slows one turn slows those beside it.
+        """Times of runs, interleaved so that what slows one turn slows those beside it.
 
         Each has a turn at least, and as many as the others; none begins once the seconds are over.
         """
@@ -59,7 +59,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """The fastest run so far, by which the machine's pace is told."""
+    """The fastest run so far, the yardstick of the machine's pace."""
 
     run: Run
     seconds: float
@@ -80,7 +80,7 @@ class HostClock:
         return time.perf_counter() - start
 
     def slowdown(self) -> float:
-        """By which factor the machine is slower now than when the incumbent was timed."""
+        """The factor by which the machine is slower than when the incumbent was timed."""
         if self.incumbent is None:
             return 1.0
         run, seconds = self.incumbent.run, self.incumbent.seconds
@@ -91,7 +91,7 @@ class HostClock:
         return max(1.0, now / seconds)
 
     def steady(self, run: Run) -> tuple[float, float]:
-        """The median time of a run and its spread, at the pace of the incumbent's time.
+        """The median time of a run and its spread, normalised to the incumbent's pace.
 
         Measured again when the machine has become slow; what it is slow by is taken off. Such a
         quotient makes no incumbent, since it would be what later ones are compared with.
@@ -117,7 +117,7 @@ class HostClock:
             time.sleep(_RETRY_AFTER)
 
     def _clearly_slower(self, middle: float) -> float | None:
-        """The time of a candidate that needs no closer look, at the pace of the incumbent's."""
+        """The normalised time of a clearly slower candidate; None for one to be timed in full."""
         if self.incumbent is None or middle <= _CLEARLY * self.incumbent.seconds:
             return None
         slowdown = self.slowdown()
@@ -125,7 +125,7 @@ class HostClock:
         return seconds if seconds > _CLEARLY * self.incumbent.seconds else None
 
     def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> Turns:
-        """Times of runs that take turns.
+        """Times of runs, interleaved in turns.
 
         Short ones count as the mean of runs one after the other and of runs after pauses: between
         calls a program does other things, and what needs threads that are awake then is not best.
@@ -154,7 +154,7 @@ class HostClock:
         return statistics.median(times)
 
     def _repeated(self, run: Run, seconds: float, times: list[float] | None = None) -> list[float]:
-        """Times of runs, three at least, behind those that there are."""
+        """Times of a run for some seconds, at least three, appended to `times`."""
         times = [] if times is None else times
         stop = time.perf_counter() + seconds
         while len(times) < 3 or (time.perf_counter() < stop and len(times) < _RUNS):
@@ -163,6 +163,6 @@ class HostClock:
 
 
 def spread_of(times: Sequence[float]) -> float:
-    """How far the quartiles of times lie apart."""
+    """The interquartile range of times."""
     quartiles = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
     return quartiles[2] - quartiles[0]

@@ -1,4 +1,4 @@
-"""The cost model's favourites: the best schedules by its estimates, of every kind one."""
+"""The cost model's favourites: the best schedules by estimate, one of each kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEAR = 2.0
 
 
 def favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[Schedule]:
-    """The cost model's best schedules, the first of every kind before others of the same.
+    """The cost model's best schedules, the best of each kind before further ones.
 
     What the model thinks of kinds, such as stores that bypass the caches, may be wrong by a
     constant; a search that met none of a kind among its first schedules seldom came to it later.

@@ -18,7 +18,7 @@ _HINTS, _NEIGHBOURS = 3, 3
 def first_schedules(
     engine: Engine, problem: Problem, ranking: Sequence[tuple[float, Schedule]]
 ) -> list[Schedule]:
-    """Where a search starts, each schedule once.
+    """The schedules that a search begins with, without duplicates.
 
     Winners of other environments come first, then those of the nearest shapes, and then what the
     cost model favours.
@@ -31,7 +31,7 @@ def first_schedules(
 
 
 def near_winners(engine: Engine, problem: Problem) -> list[Schedule]:
-    """The winners of the nearest shapes of a problem's structure, fitted; none on GPUs."""
+    """The winners of the nearest shapes of a structure, adapted to a problem; none on GPUs."""
     if engine.target.kind != "cpu":
         return []
     several = dict[Schedule, None]()

@@ -1,4 +1,4 @@
-"""One-dimensional memory that kernels read and write, of processors or of GPUs."""
+"""Flat buffers: one-dimensional memory of a host or a GPU, for kernels."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """A buffer's elements as one-dimensional memory, and where its element 0 lies in it."""
+    """A buffer as one-dimensional memory, with the index of its element 0."""
 
     memory: Array
     origin: int
 
     @property
     def array(self) -> Array:
-        """The memory from element 0 on: what a kernel takes."""
+        """The memory from element 0 on, as kernels take it."""
         return self.memory[self.origin :]
 
     def at(self, addresses: np.ndarray) -> np.ndarray:
-        """The elements at addresses, in memory of the processor."""
+        """The elements at addresses, copied to the host."""
         xp = importlib.import_module(type(self.memory).__module__.partition(".")[0])
         return _hosted(self.memory[xp.asarray(addresses + self.origin)])
 
@@ -38,12 +38,12 @@ class Flat:
         self.memory.view(np.uint8).fill(byte)
 
     def ends(self, count: int) -> np.ndarray:
-        """The bytes of the first and the last elements."""
+        """The bytes of the first and the last `count` elements."""
         ends = [_hosted(self.memory[:count]), _hosted(self.memory[-count:])]
         return np.concatenate(ends).view(np.uint8)
 
     def differs(self, before: Array, tolerance: float) -> bool:
-        """Whether an element lies further than that from an earlier copy of the memory."""
+        """Whether an element differs by more than a tolerance from an earlier copy."""
         memory = self.memory
         length = _BLOCK if type(memory) is np.ndarray else max(1, memory.size)
         return any(

@@ -23,7 +23,7 @@ _COPIES = 3
 
 
 def input_span(problem: Problem, number: int) -> tuple[int, int]:
-    """The lowest and the highest address that a problem reads in an input."""
+    """The lowest and the highest address that a problem reads of an input."""
     streams = problem.streams
     accesses = [
         (verification.numbers(streams[read.stream].strides), read.offset, read.computed)
@@ -34,7 +34,7 @@ def input_span(problem: Problem, number: int) -> tuple[int, int]:
 
 
 def output_span(problem: Problem, number: int) -> tuple[int, int]:
-    """The lowest and the highest address that a problem writes in an output."""
+    """The lowest and the highest address that a problem writes of an output."""
     accesses = [
         (verification.numbers(write.strides), write.offset, ())
         for write in problem.writes
@@ -44,7 +44,7 @@ def output_span(problem: Problem, number: int) -> tuple[int, int]:
 
 
 def guarded_outputs(problem: Problem) -> list[Flat]:
-    """Memory for a problem's outputs, between elements that must stay as they are."""
+    """Memory for a problem's outputs, between guard elements."""
     outputs: list[Flat] = []
     for number, dtype in enumerate(problem.outputs):
         low, high = output_span(problem, number)
@@ -60,12 +60,12 @@ def poison(outputs: Sequence[Flat]) -> None:
 
 
 def wrote_outside(outputs: Sequence[Flat]) -> bool:
-    """Whether something was written to the guards of poisoned outputs."""
+    """Whether a kernel wrote to the guards of poisoned outputs."""
     return any(bool(np.any(flat.ends(_GUARD) != _poison(flat))) for flat in outputs)
 
 
 class TrialBuffers:
-    """Memory of a processor: inputs of random values, outputs between guards."""
+    """Host buffers of a trial: inputs of random values, outputs between guards."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem = problem
@@ -90,7 +90,7 @@ class TrialBuffers:
         poison(self.outputs)
 
     def wrong(self) -> str:
-        """What is wrong with the outputs, or an empty string."""
+        """The error in the outputs, or an empty string."""
         if wrote_outside(self.outputs):
             return "wrote outside of its output"
         if self.whole is not None and not self._differs_from_before(self.whole):
@@ -103,7 +103,7 @@ class TrialBuffers:
         return ""
 
     def _differs_from_before(self, whole: Sequence[Any]) -> bool:
-        """Compares all elements with those of the first schedule that passed the reference."""
+        """Whether any element differs from the first schedule that matched the reference."""
         for flat, before in zip(self.outputs, whole, strict=True):
             tolerance = 0.0
             if kind_of(flat.memory.dtype) in "fc":
@@ -123,7 +123,7 @@ def _poison(flat: Flat) -> int:
 
 
 class CudaArena(TrialBuffers):
-    """The same in memory of a GPU; inputs that caches could hold are there several times."""
+    """`TrialBuffers` in GPU memory; inputs that would fit in caches are rotated copies."""
 
     def __init__(self, problem: Problem, comparison: CudaComparison, seed: int = 0) -> None:
         super().__init__(problem, seed)

@@ -1,4 +1,4 @@
-"""The parent's side of measuring: a worker that runs candidates, and others that compile them.
+"""The parent's side of measurement: a worker that runs candidates, others that compile.
 
 Where the device is the processor itself, nothing is timed while something compiles.
 """
@@ -46,60 +46,60 @@ _OF_BENCH = _ENVIRONMENT | {cache_eviction.VARIABLE: "0"}
 
 
 class TooLateError(TuningError):
-    """Nothing can be measured before the deadline."""
+    """The deadline leaves no time to measure."""
 
 
 class Measuring(Protocol):
-    """What a search measures schedules by; see `Measurer`."""
+    """The interface by which a search measures schedules; see `Measurer`."""
 
     deadline: Deadline
 
     @property
     def ahead(self) -> int:
-        """So many schedules are compiled before the first of them is measured."""
+        """The number of schedules that are compiled ahead of the first measurement."""
         ...
 
     @property
     def apart(self) -> bool:
-        """Whether nothing compiles while something is measured."""
+        """Whether compilation pauses during measurements."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether something can be measured."""
+        """Whether the measurer is ready."""
         ...
 
     def begin(self, problem: Problem) -> None:
-        """From now on, schedules are those of this problem."""
+        """Sets the problem whose schedules are measured."""
         ...
 
     def opened(self) -> None:
-        """Waits until something can be measured; TooLateError where that takes too long."""
+        """Waits until the measurer is ready; TooLateError where that takes too long."""
         ...
 
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
-        """Has a schedule compiled that will be measured later; None where there is no need."""
+        """Compiles a schedule ahead of its measurement; None where there is no need."""
         ...
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
-        """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        """Measure a schedule; `best` is the best time so far, in seconds."""
         ...
 
     def costs(self, schedule: Schedule) -> Mapping[str, float]:
-        """What a schedule costs by every objective that was measured."""
+        """The measured costs of a schedule by objective."""
         ...
 
     def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
-        """The first of each program."""
+        """The schedules without those whose program an earlier one has."""
         ...
 
     def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
-        """Seconds of schedules that take turns, turn by turn."""
+        """Seconds of schedules that are timed by turns, turn by turn."""
         ...
 
 
 class Measurer(Closing):
-    """Measures schedules on the device of an engine; its processes serve problem after problem.
+    """A measurer of schedules on an engine's device, in processes that outlive each problem.
 
     `device` is the name by which a worker opens the device, `budget` the seconds for all that is
     measured. So many schedules as `ahead` says are compiled before the first of them is measured;
@@ -151,7 +151,7 @@ class Measurer(Closing):
         self._opening: Future[Any] | None = None
 
     def begin(self, problem: Problem) -> None:
-        """From now on, schedules are those of this problem; its inputs and reference are made."""
+        """Sets the problem; the worker makes its inputs and its reference."""
         self._problem = packed(problem)
         uninterrupted(self._begin_opening)
         self._drop_waiting()
@@ -167,7 +167,7 @@ class Measurer(Closing):
 
     @property
     def is_open(self) -> bool:
-        """Whether the worker can measure."""
+        """Whether the worker is ready to measure."""
         return self._opening is None or uninterrupted(self._opening.done)
 
     def opened(self) -> None:
@@ -191,7 +191,7 @@ class Measurer(Closing):
         uninterrupted(wait, compiling, self.deadline.left, return_when=FIRST_COMPLETED)
 
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
-        """Has a schedule compiled that will be measured later; None where the device compiles."""
+        """Compiles a schedule ahead of its measurement; None where the device compiles."""
         if self._crew is not None and schedule not in self._compiled:
             afresh = "compile_time" in self._objectives
             text = schedule.to_json()
@@ -202,7 +202,7 @@ class Measurer(Closing):
         return self._compiled.get(schedule)
 
     def _drop_waiting(self) -> None:
-        """Compiles nothing of what waits for a compiler."""
+        """Cancels all compilations that have not begun."""
         uninterrupted(self._cancel)
 
     def _cancel(self) -> None:
@@ -212,7 +212,7 @@ class Measurer(Closing):
         self._pending = {future for future in self._pending if not future.done()}
 
     def _quieten(self) -> None:
-        """Waits until nothing compiles, where that would disturb what is measured.
+        """Waits for running compilations, where they would disturb the measurement.
 
         What compiles beyond the deadline is ended.
         """
@@ -225,7 +225,7 @@ class Measurer(Closing):
         self._pending.clear()
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
-        """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        """Measure a schedule; `best` is the best time so far, in seconds."""
         self.opened()
         try:
             candidate = self._candidate(schedule)
@@ -252,11 +252,11 @@ class Measurer(Closing):
         return trial
 
     def costs(self, schedule: Schedule) -> Mapping[str, float]:
-        """What a schedule costs by every objective that was measured; nothing before its trial."""
+        """The measured costs of a schedule by objective; empty before its trial."""
         return self._costs.get(self._programs.get(schedule, ""), {})
 
     def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
-        """The first of each program, as far as they were measured here."""
+        """The schedules without those whose program an earlier one has, as far as measured here."""
         found: dict[object, Schedule] = {}
         for schedule in schedules:
             found.setdefault(self._programs.get(schedule, schedule), schedule)
@@ -269,7 +269,7 @@ class Measurer(Closing):
         self._timed.add(schedule)
 
     def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
-        """Seconds of schedules that take a few turns until the deadline, one at least.
+        """Seconds of schedules that are timed by turns until the deadline, at least once each.
 
         WorkerError where that cannot be done.
         """
@@ -289,7 +289,7 @@ class Measurer(Closing):
     def calls_by_turns(
         self, steps: Sequence[Step], schedules: Sequence[Sequence[Schedule]]
     ) -> Turns:
-        """Seconds of a call whose steps run by various schedules, as `by_turns` tells them."""
+        """Seconds of a whole call by several lists of schedules, timed by turns."""
         self._drop_waiting()
         self._quieten()
         texts = [[schedule.to_json() for schedule in each] for each in schedules]
@@ -301,7 +301,7 @@ class Measurer(Closing):
         return self._worker.call(request, TRIAL_SECONDS * len(schedules))["seconds"]
 
     def _candidate(self, schedule: Schedule) -> dict[str, Any]:
-        """What the worker is told of a schedule: its text, or its machine code."""
+        """The request for a schedule: its text, and its machine code where compilers made it."""
         text = {"schedule": schedule.to_json()}
         if self._crew is None:
             return text

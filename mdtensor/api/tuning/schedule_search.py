@@ -82,14 +82,14 @@ _TRUST = 0.25
 
 @dataclass(slots=True)
 class _Best:
-    """The best schedule so far: its seconds, and those that the cost model gives it."""
+    """The best schedule so far, by its measured seconds and its estimate."""
 
     seconds: float | None = None
     estimate: float = math.inf
 
 
 class Candidates:
-    """The schedules of one problem, which are prepared and measured."""
+    """The candidate schedules of one problem, with their compilations and trials."""
 
     def __init__(
         self, engine: Engine, problem: Problem, measurer: Measuring, options: SearchOptions
@@ -114,7 +114,7 @@ class Candidates:
         measurer.begin(problem)
 
     def make_space(self) -> None:
-        """Makes the space of all schedules, unless that takes too much of the time left."""
+        """Builds the space of all schedules, unless that takes too much of the time left."""
         deadline = self.measurer.deadline
         if self.space is not None or (deadline.left < _WORTH_SPACE and not self.fixed):
             return
@@ -131,24 +131,24 @@ class Candidates:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the condition to end the search holds."""
+        """Whether the abort condition of the search holds."""
         self.reached.elapsed = self._clock() - self._began
         return self.options.abort is not None and self.options.abort.holds(self.reached)
 
     @property
     def trial_seconds(self) -> float:
-        """What a trial takes in the middle; the first ones waited for the worker's start."""
+        """The median seconds of a trial; the first ones include the worker's start."""
         return statistics.median_low(self._seconds) if self._seconds else 0.0
 
     def cost_of(self, configuration: Configuration, trial: Trial) -> float:
-        """What a trial costs, as techniques are told it: its time, unless other things count."""
+        """A trial's cost for search techniques: its time, unless there are other objectives."""
         if self.options.by_time or trial.cost == math.inf:
             return trial.cost
         costs = self.measurer.costs(self.schedule_of(configuration))
         return scalar_cost(costs, self.options.objectives)
 
     def tradeoff(self, schedule: Schedule, seconds: float | None = None) -> Tradeoff:
-        """What was measured of a schedule; `seconds` are better ones than those of its trial."""
+        """The measured costs of a schedule; `seconds` replace those of its trial."""
         known = self.tried.get(schedule)
         time = {} if known is None or known.cost == math.inf else {"time": known.cost}
         better = {} if seconds is None else {"time": seconds}
@@ -156,21 +156,21 @@ class Candidates:
         return Tradeoff(schedule.describe(self.problem), costs)
 
     def can_run(self, schedule: Schedule) -> bool:
-        """Whether the device can run a schedule, as far as the rules say."""
+        """Whether a schedule obeys the device's rules."""
         return self._estimate(schedule)[0] < math.inf
 
     def schedule_of(self, configuration: Configuration) -> Schedule:
-        """The schedule that a configuration stands for."""
+        """The schedule of a configuration."""
         return schedule_from(self.problem, self.engine.target, configuration)
 
     def _estimate_of(self, schedule: Schedule) -> tuple[float, str]:
-        """The seconds that the cost model gives a schedule; infinity and why, if it cannot run."""
+        """The cost model's seconds for a schedule; infinity and the reason if it cannot run."""
         if reason := broken_rule(self.problem, schedule, self.engine.target):
             return math.inf, reason
         return estimated(self.problem, schedule, self.engine.target), ""
 
     def _rejection(self, schedule: Schedule) -> str:
-        """Why a schedule is not worth compiling, or an empty string."""
+        """The reason not to compile a schedule, or an empty string."""
         target = self.engine.target
         expected, reason = self._estimate(schedule)
         if not reason and not self.fixed.hold(schedule):
@@ -184,32 +184,32 @@ class Candidates:
         return "the cost model expects far more than of the best" if hopeless else ""
 
     def expected(self, configuration: Configuration) -> float:
-        """The seconds that the cost model gives a configuration; infinity where it cannot run."""
+        """The cost model's seconds for a configuration; infinity where it cannot run."""
         return self._estimate(self.schedule_of(configuration))[0]
 
     def prepare(self, configuration: Configuration) -> Future[Any] | None:
-        """Has a configuration compiled while others are measured."""
+        """Compiles a configuration while others are measured."""
         return self.prepare_schedule(self.schedule_of(configuration))
 
     def prepare_schedule(self, schedule: Schedule) -> Future[Any] | None:
-        """Has a schedule compiled that is new and not hopeless; None if nothing is to be done."""
+        """Compiles a schedule ahead if it is new and worth it; None if nothing is compiled."""
         if self.measurer.ahead and schedule not in self.tried and not self._rejection(schedule):
             return self.measurer.prepare(schedule)
         return None
 
     def place_of(self, space: Space, schedule: Schedule) -> Configuration | None:
-        """The configuration that stands for a schedule; None where the space does not hold it."""
+        """The configuration of a schedule; None where the space does not contain it."""
         nearest = space.nearest(configuration_from(self.problem, schedule), Random(0))
         if nearest is None or self.schedule_of(nearest) != schedule:
             return None
         return nearest
 
     def measure(self, configuration: Configuration) -> Trial:
-        """Measures a configuration, and keeps what was found."""
+        """Measures a configuration, and records the trial."""
         return self.measure_schedule(self.schedule_of(configuration))
 
     def measure_schedule(self, schedule: Schedule) -> Trial:
-        """Measures a schedule, and keeps what was found."""
+        """Measures a schedule, unless it is known or rejected, and records the trial."""
         if (known := self.tried.get(schedule)) is not None:
             return known
         if reason := self._rejection(schedule):
@@ -217,7 +217,7 @@ class Candidates:
         return self.measure_anyway(schedule)
 
     def measure_anyway(self, schedule: Schedule) -> Trial:
-        """The same without asking whether it can be worth it."""
+        """Measures a schedule without a check for rejection, and records the trial."""
         best = self.best.seconds if self.options.by_time else None
         began = self._clock()
         trial = self.measurer.trial(schedule, best)
@@ -228,7 +228,7 @@ class Candidates:
         return trial
 
     def take(self, schedule: Schedule, trial: Trial) -> None:
-        """Takes what was found, by whoever measured it."""
+        """Adds a trial, measured here or elsewhere, and updates the best schedule."""
         self.tried[schedule] = trial
         self.reached.add(trial.cost, self._clock() - self._began)
         slower = self.best.seconds is not None and trial.cost >= self.best.seconds
@@ -239,7 +239,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found: the winner's seconds and, beside it, those of what runs untuned.
+    """The result of a search: the seconds of the winner, and of the untuned kernel beside it.
 
     `front` is the best of what was asked for, and what others are better in.
     """
@@ -258,7 +258,7 @@ def searched(
     measurer: Measurer,
     options: SearchOptions = USUAL,
 ) -> SearchResult:
-    """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
+    """Searches for the fastest schedule of a problem until a deadline; the store keeps it.
 
     What calls come to run untuned is measured, however late it is; then what they run meanwhile,
     and what the cost model favours; where time is left, the space of all schedules is searched.
@@ -344,7 +344,7 @@ def _front(
     trials: Mapping[Schedule, Trial],
     confirmed: Mapping[Schedule, float] = MappingProxyType({}),
 ) -> tuple[Tradeoff, ...]:
-    """The schedules that were asked for, and are beaten by no other in all objectives."""
+    """The Pareto front of the schedules that have the fixed values."""
     asked = [schedule for schedule in trials if candidates.fixed.hold(schedule)]
     if (objectives := candidates.options.objectives) == TIME_ONLY and confirmed:
         asked = [schedule for schedule in asked if schedule in confirmed] or asked
@@ -359,7 +359,7 @@ def _kept_by_objective(
     found: SearchResult,
     elapsed: float,
 ) -> SearchResult:
-    """Keeps what is best by the objectives in order, and by time where these are equal."""
+    """Keeps the best schedule by the objectives in order, with ties broken by time."""
     objectives = (*candidates.options.objectives, "time")
     ranking: list[tuple[tuple[float, ...], Schedule]] = []
     for schedule, trial in trials.items():
@@ -388,7 +388,7 @@ def _measure_first(
     made: list[Measured],
     progress: ProgressLine,
 ) -> None:
-    """Measures the first schedule, which is taken untuned, and as many of the others as fit."""
+    """Measures the untuned schedule, and as many of the other first ones as time allows."""
     deadline = candidates.measurer.deadline
     budget, began = deadline.left, deadline.clock()
     candidates.engine.settle(min(_SETTLE, _SETTLE_SHARE * budget))
@@ -416,7 +416,7 @@ def searched_space(
     kept: float,
     progress: ProgressLine,
 ) -> SearchOutcome:
-    """What a search finds among all schedules, in the time but for what is `kept`."""
+    """Search the space of all schedules, with `kept` seconds of the time left over."""
     measurer, options = candidates.measurer, candidates.options
     seeds = [configuration_from(candidates.problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds)
@@ -442,7 +442,7 @@ def searched_space(
 def _by_schedule(
     candidates: Candidates, trials: Iterable[Measured], earlier: Collection[Schedule]
 ) -> dict[Schedule, Measured]:
-    """New trials, each schedule once, even if it is in several places of the space."""
+    """The new trials by schedule, which may have several configurations in the space."""
     new: dict[Schedule, Measured] = {}
     for each in trials:
         schedule = candidates.schedule_of(each.configuration)
@@ -454,7 +454,7 @@ def _by_schedule(
 def _rivals(
     candidates: Candidates, trials: Mapping[Schedule, Trial], always: Collection[Schedule]
 ) -> list[Schedule]:
-    """The fastest few that differ, the best first, and those that are compared `always`.
+    """The fastest few distinct schedules, the best first, and those that are `always` compared.
 
     These are what ran before, so that nothing becomes slower, and what is taken for the best by a
     near shape's winner and by the model, whose one trial may have met a slow moment.
@@ -471,7 +471,7 @@ def _rivals(
 
 
 def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
-    """All techniques by turns; where a minute has many trials, one that learns is among them."""
+    """A bandit over all techniques, with a surrogate model where a minute has many trials."""
     count = _WEIGHED[candidates.engine.target.kind]
     if not count:
         return Bandit
@@ -485,7 +485,7 @@ def _technique(candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]
 
 
 def _kept_for_confirming(candidates: Candidates, budget: float) -> float:
-    """The seconds of a budget in which the best few take turns, behind a trial that is made."""
+    """The seconds of a budget that are reserved to confirm the best few, after a last trial."""
     share, best = budget * _CONFIRM_SHARE, candidates.best.seconds
     if candidates.engine.target.kind != "gpu" and best is not None:
         share = min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
@@ -493,7 +493,7 @@ def _kept_for_confirming(candidates: Candidates, budget: float) -> float:
 
 
 def _trials_before(candidates: Candidates) -> dict[Schedule, Trial]:
-    """Trials of earlier searches on this device, from which this one goes on."""
+    """The trials of earlier searches on this device, to resume from."""
     engine = candidates.engine
     rows = engine.store.trials(candidates.key, engine.environment)
     found = {
@@ -510,7 +510,7 @@ def _trials_before(candidates: Candidates) -> dict[Schedule, Trial]:
 def _placed(
     candidates: Candidates, space: Space, trials: Iterable[tuple[Schedule, Trial]]
 ) -> list[tuple[Configuration, Trial]]:
-    """The trials of schedules that the space holds, and where."""
+    """The trials whose schedules the space contains, with their configurations."""
     placed = ((candidates.place_of(space, schedule), trial) for schedule, trial in trials)
     return [(place, trial) for place, trial in placed if place is not None]
 
@@ -518,7 +518,7 @@ def _placed(
 def first_candidates(
     candidates: Candidates, ranking: Sequence[tuple[float, Schedule]]
 ) -> list[Schedule]:
-    """Where the search starts; where values are fixed, what has them and is nearest to that."""
+    """The first schedules of a search, moved to the nearest ones with the fixed values."""
     schedules = first_schedules(candidates.engine, candidates.problem, ranking)
     if not candidates.fixed:
         return schedules
@@ -526,7 +526,7 @@ def first_candidates(
 
 
 def _fitted(candidates: Candidates, schedule: Schedule) -> Schedule | None:
-    """A schedule with the fixed values that is near to another; None where none was found."""
+    """The schedule nearest to another that has the fixed values; None where none was found."""
     if candidates.fixed.hold(schedule):
         return schedule
     if candidates.space is None or not candidates.space:
@@ -540,7 +540,7 @@ def _fitted(candidates: Candidates, schedule: Schedule) -> Schedule | None:
 def _foreseen(
     candidates: Candidates, space: Space, favourites: Sequence[Configuration]
 ) -> list[Configuration]:
-    """The best by the cost model: of many configurations, and downhill from some favourites."""
+    """The best configurations by the cost model: sampled ones, and descents from favourites."""
     rng, kind = Random(0), candidates.engine.target.kind
     budget = candidates.measurer.deadline.left
     sampling = candidates.measurer.deadline.within(_SAMPLING_SHARE * budget)
@@ -568,7 +568,7 @@ def _foreseen(
 def _confirmed(
     candidates: Candidates, rivals: Sequence[Schedule], incumbents: Sequence[Schedule]
 ) -> tuple[Schedule, Mapping[Schedule, Sequence[float]]]:
-    """The best of the rivals that is certainly faster than what ran before, else that; and times.
+    """The best rival that is certainly faster than the incumbents, else the incumbent; and times.
 
     What cannot be compared in time changes nothing. Where memory bounds, the cost model has a
     say in which of the faster ones is best.

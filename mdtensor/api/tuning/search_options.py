@@ -1,4 +1,4 @@
-"""What a search is asked for: technique, condition to end, fixed values, and objectives."""
+"""Search options: technique, abort condition, fixed values, and objectives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What a search is asked for beside its budget; the defaults are what suits most."""
+    """The options of a search beside its budget; the defaults suit most problems."""
 
     technique: MakeTechnique | None = None
     abort: Condition | None = None
@@ -53,7 +53,7 @@ class SearchOptions:
         fixed: Mapping[str, object] | None,
         objective: str | Sequence[str],
     ) -> SearchOptions:
-        """The options that a user gave, checked; TuningError for all else."""
+        """The options from a user's arguments, checked; TuningError for wrong ones."""
         given: Any = abort
         if given is not None and not isinstance(given, Condition):
             raise TuningError(
@@ -75,16 +75,16 @@ class SearchOptions:
 
     @property
     def by_time(self) -> bool:
-        """Whether nothing but the time counts."""
+        """Whether time is the only objective."""
         return self.objectives == TIME_ONLY
 
     @property
     def narrows(self) -> bool:
-        """Whether it asks for something else than the fastest of all schedules."""
+        """Whether the search has fixed values or objectives other than time."""
         return bool(self.fixed) or not self.by_time
 
     def check(self, problem: Problem, target: Target) -> None:
-        """Raises TuningError where no schedule of a problem can be what is asked for."""
+        """Raises TuningError where no schedule of a problem can satisfy the options."""
         if "energy" in self.objectives:
             if target.kind == "gpu":
                 raise TuningError("the energy of GPUs is not read", hint=_hint_of_objectives())
@@ -117,7 +117,7 @@ def _hint_of_objectives() -> str:
 
 
 def _check_values(problem: Problem, target: Target, fixed: Fixed) -> None:
-    """Raises TuningError where no schedule has the fixed values, and tells what there is."""
+    """Raises TuningError where no schedule has the fixed values; the error lists valid ones."""
     parameters = parameters_of(problem, target)
     space, rng, why = Space(fixed.narrowed(parameters)), Random(0), ""
     for _ in range(_SAMPLES if space else 0):
@@ -139,7 +139,7 @@ def _check_values(problem: Problem, target: Target, fixed: Fixed) -> None:
 def _values_there_are(
     problem: Problem, parameters: Sequence[SpaceParameter], fixed: FixedValue
 ) -> str:
-    """The values of a parameter in all schedules of a problem, as users write them."""
+    """The valid values of a parameter for a problem, as users write them."""
     values = Space(parameters).domains.get(fixed.parameter, ())
     if not values:
         return "it has one value alone here"
@@ -148,7 +148,7 @@ def _values_there_are(
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """A measured schedule and what it costs: seconds, bytes and joules, by objective."""
+    """A measured schedule with its costs by objective: seconds, bytes and joules."""
 
     schedule: str
     costs: Mapping[str, float]
@@ -164,13 +164,13 @@ def _shown(name: str, cost: float) -> str:
 
 
 def front_of(points: Iterable[Tradeoff], objectives: Sequence[str]) -> tuple[Tradeoff, ...]:
-    """The points that no other beats by every objective, the best by the first one first."""
+    """The Pareto front of points, sorted by the first objective."""
     whole = [point for point in points if all(name in point.costs for name in objectives)]
     return tuple(pareto_front(whole, lambda point: [point.costs[name] for name in objectives]))
 
 
 def scalar_cost(costs: Mapping[str, float], objectives: Sequence[str]) -> float:
-    """One number for several costs, which techniques compare: their geometric mean.
+    """The geometric mean of several costs, as one number for search techniques.
 
     Infinity where one was not measured. The time counts a little even if it is no objective.
 

@@ -1,4 +1,4 @@
-"""Tuning within a budget: what is searched for, on which arrays, and the reports."""
+"""Tuning within a budget: the searches of recorded computations, and their reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tune(
     fixed: Mapping[str, object] | None = None,
     objective: str | Sequence[str] = "time",
 ) -> TuningReports:
-    """Tunes what was recorded, within a budget for all of it together.
+    """Tunes recorded computations within one budget for all of them.
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. Each computation
     is tuned for the arrays that it was called with: those of NumPy on the CPU device, those of
@@ -132,7 +132,7 @@ def _left_as_it_is(item: RecordedCall) -> TuningReport:
 def _confirm_calls(
     calls: Sequence[tuple[Steps, str, int | None]], deadline: Deadline, measurers: Measurers
 ) -> None:
-    """Keeps what makes calls of several programs fastest as a whole, as far as there is time."""
+    """Selects the fastest combination of programs for whole calls, as time allows."""
     for place, (steps, arrays, device) in enumerate(calls):
         share = deadline.left / (len(calls) - place)
         if share > _TOO_LITTLE:
@@ -141,19 +141,19 @@ def _confirm_calls(
 
 
 def _whole_calls(items: Sequence[RecordedCall]) -> list[tuple[Steps, str, int | None]]:
-    """The calls that run several programs, some of them to be tuned, and their devices."""
+    """The calls of several programs around the tuned ones, with their arrays and devices."""
     found = [(steps, item.arrays, item.device) for item in items for steps in item.within]
     return [*dict.fromkeys(found)]
 
 
 def _weights(expected: Sequence[float]) -> list[float]:
-    """The shares of a budget: a quarter of all evenly, the rest by the time each is to take."""
+    """The shares of a budget: a quarter split evenly, the rest by expected time."""
     total = sum(expected) or 1.0
     return [_EVENLY / len(expected) + (1 - _EVENLY) * one / total for one in expected]
 
 
 def _looked_up(item: RecordedCall) -> tuple[TuningReport | None, float]:
-    """The report on a computation with a confirmed winner, and the time its calls are to take."""
+    """The report of a confirmed computation, else None, and its calls' expected seconds."""
     with at(item.device):
         engine = registry.engine_for(item.arrays)
     problem, target = engine.problem_of(item.md_hom), engine.target
@@ -167,7 +167,7 @@ def _looked_up(item: RecordedCall) -> tuple[TuningReport | None, float]:
 
 
 def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers) -> None:
-    """Keeps what makes a call of several programs fastest as a whole."""
+    """Selects the combination of programs that makes a whole call fastest."""
     engine = registry.engine_for(arrays)
     measurer = measurers.of(engine, arrays)
     measurer.deadline = deadline
@@ -176,7 +176,7 @@ def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers
 
 
 def recorded_items(work: Any) -> list[RecordedCall]:
-    """What was recorded, one by one; TuningError for what was not."""
+    """The recorded computations of a tuning task; TuningError for anything else."""
     items: list[RecordedCall] = []
     several: Iterable[Any] = work if is_iterable(work) else [work]
     for item in several:
@@ -191,7 +191,7 @@ def recorded_items(work: Any) -> list[RecordedCall]:
 
 
 class Measurers(Closing):
-    """One measurer for each device, made when first needed, for a budget in all.
+    """A measurer per device, opened when first needed, with one budget for all.
 
     What they measure takes seconds of their `clock`, which all of tuning goes by.
     """

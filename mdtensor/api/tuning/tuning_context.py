@@ -21,7 +21,7 @@ _MOST_SHARE = 0.5
 
 @contextmanager
 def tuning(mode: Mode, *, budget: float | str = 30.0, share: float = 0.1) -> Generator[Recording]:
-    """Sets the tuning mode for the calls inside.
+    """Sets the tuning mode for the calls in a `with` block.
 
     A mode belongs to its context, as those of `decimal` do: to the thread that enters it, or to the
     task and the tasks that it begins meanwhile. Threads begin without one; those of
@@ -59,7 +59,7 @@ def tuning(mode: Mode, *, budget: float | str = 30.0, share: float = 0.1) -> Gen
 def _entered(
     mode: Mode, recording: Recording, seconds: float, share: float
 ) -> AbstractContextManager[None]:
-    """The mode of a context, with what it does to calls."""
+    """A context that enters a tuning mode, with its callbacks."""
     if mode == "online":
         from mdtensor.api.tuning.online.online_mode import watched
 
@@ -72,7 +72,7 @@ def _entered(
 
 
 def _share_of(share: Any) -> float:
-    """The share of calls' time that a search may take; TuningError for anything else."""
+    """The validated share of calls' time for a search; TuningError for a wrong one."""
     try:
         part = math.nan if isinstance(share, bool | str | bytes) else float(share)
     except (OverflowError, TypeError, ValueError):

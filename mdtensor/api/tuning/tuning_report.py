@@ -1,4 +1,4 @@
-"""What tuning did, computation by computation and in all."""
+"""Reports on tuning, one per computation, with a summary of all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.errors import count_of
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """What tuning one computation did.
+    """The result of tuning one computation.
 
     Trials made now, the winner's seconds and those of what runs untuned, measured beside it, how
     long it took, and how often the computation was called while it was recorded. One without trials
@@ -35,7 +35,7 @@ class TuningReport:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast as untuned the winner is."""
+        """The winner's speed-up over the untuned kernel; None where either time is missing."""
         if self.seconds is None or self.untuned is None:
             return None
         return self.untuned / self.seconds
@@ -74,7 +74,7 @@ class TuningReports(list[TuningReport]):
         return "\n".join((*lines, self.summary()))
 
     def summary(self) -> str:
-        """One line on all reports; it says so where nothing had to be measured."""
+        """One line on all reports, also where nothing had to be measured."""
         trials = count_of(sum(report.trials for report in self), "trial", "trials")
         known = sum(report.cached for report in self)
         if known == len(self):
@@ -92,7 +92,7 @@ class TuningReports(list[TuningReport]):
 
 
 def _gain(reports: Iterable[TuningReport]) -> float | None:
-    """What all calls took untuned, over what they take now, as far as both were measured."""
+    """The speed-up of all calls together, over the computations with both times measured."""
     tuned = [r for r in reports if r.gain is not None]
     before = math.fsum(r.calls * (r.untuned or 0.0) for r in tuned)
     after = math.fsum(r.calls * (r.seconds or 0.0) for r in tuned)

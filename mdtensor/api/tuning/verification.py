@@ -1,4 +1,4 @@
-"""The reference at sampled points: what a problem's outputs must hold, computed in float64.
+"""The reference for outputs at sampled points, computed in float64.
 
 Large problems cannot be run whole by the reference interpreter between two trials of a search, so
 outputs are computed by the definition at some points: all of them for small problems, else a
@@ -31,7 +31,7 @@ _ROUNDED = {None: 0.0, "tf32": 2.0**-10}  # of a product, whose factors are both
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Per write: addresses in its buffer, the values there, and the size of the summands."""
+    """Per write: addresses, the values expected there, and the magnitude of the summands."""
 
     addresses: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
@@ -81,7 +81,7 @@ def sampled_points(
     evaluations: int = _EVALUATIONS,
     fewest: int = _FEWEST,
 ) -> np.ndarray:
-    """Indices of the kept dims, one row a point."""
+    """Sampled indices of the kept dims, one row per point."""
     extents = [problem.extent(d) for d in problem.kept]
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)
@@ -104,7 +104,7 @@ def expected(
     evaluations: int = _EVALUATIONS,
     fewest: int = _FEWEST,
 ) -> Expected:
-    """The reference at sampled points of the outputs; along a scanned dim, everywhere.
+    """The reference values at sampled points of the outputs, and everywhere along a scanned dim.
 
     The points are as many as take so many `evaluations` of the scalar function, and the `fewest`
     at least, beside some corners.
@@ -131,7 +131,7 @@ def expected(
 def _places(
     problem: Problem, strides: Sequence[int], points: np.ndarray, grid: np.ndarray
 ) -> np.ndarray:
-    """Addresses at points of the kept dims and of the combined ones."""
+    """The addresses of an access at points of the kept dims and of the combined dims."""
     steps = np.array(strides, np.int64)
     kept = points @ steps[list(problem.kept)]
     return kept[:, None] + (steps[list(problem.contracted)] @ grid)[None, :]
@@ -140,7 +140,7 @@ def _places(
 def _evaluate(
     problem: Problem, inputs: Sequence[Flat], points: np.ndarray, grid: np.ndarray
 ) -> tuple[list[np.ndarray], list[float]]:
-    """Values at the points, and the size of what was summed up for them."""
+    """The values at sampled points, and the magnitude of their summands."""
     indices = _indices(problem, points, grid)
     shape = (len(points), grid.shape[1])
     params: list[Values] = []
@@ -173,7 +173,7 @@ def _inside(
     params: Sequence[Values],
     indices: dict[str, Values],
 ) -> list[np.ndarray]:
-    """The results inside of the ranges that arrays tell, and the operator's identity outside."""
+    """Results with the operator's identity outside of the ranges that arrays give."""
     bounds = problem.bounds
     if bounds is None:
         return [*results]
@@ -189,12 +189,12 @@ def _inside(
 
 
 def largest_finite(values: np.ndarray) -> float:
-    """The largest finite magnitude, by which errors of finite results are judged."""
+    """The largest finite magnitude, the scale of the tolerance for finite results."""
     return float(np.nan_to_num(np.abs(values), posinf=0.0).max(initial=0))
 
 
 def _magnitude(values: np.ndarray) -> float:
-    """The largest sum of magnitudes along the combined dims."""
+    """The largest sum of absolute values along the combined dims."""
     finite = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
     return float(np.abs(finite).sum(axis=1).max(initial=0))
 
@@ -226,7 +226,7 @@ def _read(
 
 
 def rounding(problem: Problem, want: Expected) -> float:
-    """How far results may be from exact ones because hardware rounds factors.
+    """The tolerance for results of hardware that rounds factors to a lower precision.
 
     Errors of random factors add up as a random walk does: many have four times the length that
     all of them together would take one after the other, over the square root of their number.
@@ -236,7 +236,7 @@ def rounding(problem: Problem, want: Expected) -> float:
 
 
 def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
-    """What is wrong with outputs, or an empty string."""
+    """The error in outputs against the reference, or an empty string."""
     terms = math.prod(problem.extent(d) for d in problem.contracted)
     rounded = rounding(problem, want)
     for write, addresses, values, scale, computed in zip(

@@ -1,4 +1,4 @@
-"""Elementwise functions of torch's graphs, by their names, as functions of elements."""
+"""Elementwise ATen functions by name, as functions of elements."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Element = Any
 
 @dataclass(frozen=True, slots=True)
 class OperandPosition:
-    """Where an operand stands among the arguments of a function: the number of the operand."""
+    """The position of an operand among a function's arguments."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """A function of torch's with its numbers, as a function of elements; the result has `dtype`.
+    """An ATen function with its constants bound, as a function of elements of type `dtype`.
 
     `arguments` and `named` are torch's, with a `OperandPosition` for each tensor.
     """
@@ -35,7 +35,7 @@ class Elementwise:
     dtype: np.dtype
 
     def __call__(self, *elements: Expr) -> Expr:
-        """The expression of the operands' elements."""
+        """The result element as an expression of the operands' elements."""
 
         def filled(value: Any) -> Any:
             return elements[value.number] if isinstance(value, OperandPosition) else value

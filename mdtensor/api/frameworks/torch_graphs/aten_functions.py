@@ -1,4 +1,4 @@
-"""Functions of torch's graphs that combine elements: products, convolutions, reductions.
+"""ATen functions that combine elements: products, convolutions, reductions.
 
 Each is said by front ends, of lazy arrays: what they become, and how they join what stands around
 them, follows from there. Names are those of ATen without the words of its overloads.
@@ -38,7 +38,7 @@ from mdtensor.errors import TranslationError
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A function of values, and which elementwise functions may be computed in its kernels.
+    """An implementation of an ATen function, and the elementwise functions that it can fuse.
 
     `before` are those of its operands, `behind` those of its one result.
     """
@@ -64,7 +64,7 @@ def _dot(a: Value, b: Value) -> LazyArray:
 
 
 def _of_conv(img: Value, *said: Any) -> dict[str, Any]:
-    """The options of `conv` for torch's: stride, padding, dilation, transposed and so on."""
+    """The options of `conv` from torch's: stride, padding, dilation, transposed and so on."""
     stride, padding, dilation, transposed, output_padding, groups = said
     return {
         "stride": tuple(stride),
@@ -104,14 +104,14 @@ def _convolution_backward(
 
 
 def _axes(dims: Any) -> Any:
-    """NumPy's axes for torch's dims; no dims are all."""
+    """NumPy's axes for torch's dims; empty dims mean all."""
     if dims is None or isinstance(dims, int):
         return dims
     return tuple(dims) or None
 
 
 def _reduction(name: str) -> Callable[..., LazyArray]:
-    """A method of lazy arrays along torch's dims, of which none are all."""
+    """A lazy array's reduction along torch's dims, by default all."""
 
     def reduced(x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
         _check_no_dtype(dtype)
@@ -185,7 +185,7 @@ def _avg_pool(
 
 
 def _pair(given: Any) -> tuple[int, ...]:
-    """Numbers for both axes, where one stands for both."""
+    """Two numbers, one for each spatial axis, from one or two."""
     listed = (given,) if isinstance(given, int) else tuple(given)
     return listed * 2 if len(listed) == 1 else listed
 

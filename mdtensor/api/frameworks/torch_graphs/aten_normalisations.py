@@ -1,4 +1,4 @@
-"""Normalisations of torch's graphs and their gradients: by axes, by channels, by groups of these.
+"""ATen's normalisations and their gradients: along axes, by channel, by group.
 
 Statistics are computed once, in float32 for short floats; names and arguments are those of ATen.
 """
@@ -26,7 +26,7 @@ from mdtensor.errors import TranslationError
 def layer_norm(
     x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[LazyArray, ...]:
-    """By the mean and the variance along the last axes, which come with it."""
+    """`native_layer_norm`: the normalised elements, the mean, and the reciprocal deviation."""
     elements, axes = wide(x), tuple(range(-len(shape), 0))
     mean = computed(elements.mean(axes, keepdims=True))
     distances = elements - mean
@@ -47,7 +47,7 @@ def layer_norm_backward(
     bias: Value | None,
     wanted: Sequence[bool],
 ) -> tuple[LazyArray | None, ...]:
-    """The gradients by elements, weight and bias."""
+    """The gradients with respect to elements, weight and bias."""
     elements, cotangent = (wide(x) - wide(mean)) * wide(scale), wide(grad)
     axes = tuple(range(-len(shape), 0))
     rows = tuple(range(elements.ndim - len(shape)))
@@ -80,7 +80,7 @@ def batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[LazyArray, ...]:
-    """By the statistics of each channel, which come with it, and those that are kept, moved."""
+    """Batch norm in training: the result, its statistics, and the updated running statistics."""
     if not training:
         raise TranslationError("statistics that were kept are the other function's")
     elements = wide(x)
@@ -112,7 +112,7 @@ def batch_norm_backward(
     eps: float,
     wanted: Sequence[bool],
 ) -> tuple[LazyArray | None, ...]:
-    """The gradients by images, weight and bias."""
+    """The gradients with respect to images, weight and bias."""
     if not training:
         raise TranslationError("gradients by statistics that were kept are torch's")
     elements, cotangent = wide(x), wide(grad)
@@ -130,7 +130,7 @@ def batch_norm_backward(
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Groups of the channels of images: means over a group, and values of a group beside elements.
+    """Groups of an image's channels, with reductions over a group and broadcasts from it.
 
     The mean of a group is that of its channels' means, since all have as many elements.
     """
@@ -145,13 +145,13 @@ class _Groups:
         return self.images, self.groups, self.channels // self.groups
 
     def means(self, elements: LazyArray, factor: LazyArray | None = None) -> LazyArray:
-        """The mean of the elements of each group, channels times a factor where there is one."""
+        """The mean of each group; `factor` scales the channels, if given."""
         found: Any = elements.mean(self.axes)
         found = found if factor is None else found * factor
         return computed(found.reshape(self._shape).mean(2))
 
     def spread(self, value: Value) -> LazyArray:
-        """A value for each group beside the elements."""
+        """A value per group, broadcast over the group's elements."""
         of_channels = np.broadcast_to(lazy(value)[:, :, None], self._shape)
         every: Any = of_channels.reshape(self.images, self.channels)
         return every[(..., *[None] * len(self.axes))]
@@ -167,7 +167,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[LazyArray, ...]:
-    """By the statistics of each image's groups of channels, which come with it."""
+    """`native_group_norm`: the normalised elements, the mean, and the reciprocal deviation."""
     elements = wide(x)
     of = _Groups(images, channels, groups, tuple(range(2, x.ndim)))
     mean = of.means(elements)
@@ -190,7 +190,7 @@ def group_norm_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[LazyArray | None, ...]:
-    """The gradients by images, weight and bias."""
+    """The gradients with respect to images, weight and bias."""
     cotangent = wide(grad)
     of = _Groups(images, channels, groups, tuple(range(2, x.ndim)))
     spread = of.spread(scale)

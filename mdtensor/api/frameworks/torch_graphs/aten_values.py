@@ -1,4 +1,4 @@
-"""Values of ATen's functions: lazy arrays, or arrays of NumPy's."""
+"""Values of ATen functions: lazy arrays, or NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Value = Any
 
 
 def computed(value: LazyArray) -> LazyArray:
-    """The value as an array that is computed now, for several who read it."""
+    """The value evaluated now, since several functions read it."""
     return lazy(value.evaluate())
 
 
 def wide(x: Value) -> LazyArray:
-    """The elements as statistics are taken of them: short floats as float32."""
+    """The elements in the type of statistics: 16-bit floats as float32."""
     elements = lazy(x)
     return elements.astype(np.float32) if elements.dtype.itemsize == 2 else elements
 
 
 def like(value: LazyArray, x: Value) -> LazyArray:
-    """A value in the type of what it was computed from."""
+    """A value converted to the type of its source."""
     return value if value.dtype == x.dtype else value.astype(x.dtype)
 
 
 def of_channels(x: LazyArray, value: Value) -> LazyArray:
-    """A value for each channel, which is the second axis, beside the elements."""
+    """A value per channel, the second axis, broadcastable over the elements."""
     return lazy(value)[(slice(None), *[None] * (x.ndim - 2))]

@@ -1,4 +1,4 @@
-"""Buffers of a graph: which results of its steps share memory, since they are not read together."""
+"""Buffer assignment in a graph: results share memory if their lifetimes are disjoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.specs import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A result: its spec, the place where it is written, and the last one where it is read."""
+    """The lifetime of a result: its spec, the step that writes it, and its last reader."""
 
     result: Hashable
     spec: TensorSpec
@@ -19,7 +19,7 @@ class Lifetime:
 
 
 def numbered_buffers(lifetimes: Sequence[Lifetime]) -> Mapping[Hashable, int]:
-    """A number of a buffer for each result, in order of their beginnings.
+    """The buffer number of each result, in order of their begins.
 
     Results of one spec have the same buffer where one is read for the last time before the other
     is written.
@@ -45,7 +45,7 @@ def numbered_buffers(lifetimes: Sequence[Lifetime]) -> Mapping[Hashable, int]:
 
 
 def reach(start: Hashable, aliases: Mapping[Hashable, Collection[Hashable]]) -> list[Hashable]:
-    """A value and all that may lie in its memory, by what may lie in that of each."""
+    """A value and its transitive aliases, given the possible aliases of each value."""
     found = [start]
     for each in found:
         found += [other for other in aliases.get(each, ()) if other not in found]

@@ -1,4 +1,4 @@
-"""CallGroup: calls of torch's functions that are computed together, as a function of arrays."""
+"""CallGroup: ATen calls that are computed together, as a function of arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class GroupValue:
-    """A value of a group: that of a call, or one of several."""
+    """A value in a group: the result of a call, or one of its several results."""
 
     call: int
     number: int | None = None
@@ -36,7 +36,7 @@ class GroupValue:
 
 @dataclass(frozen=True, slots=True)
 class OperandView:
-    """An operand of a group: one of the tensors that it reads, with its axes otherwise.
+    """An operand of a group: a view of one of the tensors that the group reads.
 
     `steps` are transpositions, as tuples of axes behind "transpose", shapes behind "reshape", and
     parts of an axis behind "narrow": the axis, where the part begins, where it ends.
@@ -46,7 +46,7 @@ class OperandView:
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def of(self, array: Array) -> Array:
-        """The operand, in the memory of an array or a tensor."""
+        """The operand's view of an array or a tensor."""
         for name, numbers in self.steps:
             if name == "narrow":
                 axis, begin, end = numbers
@@ -60,7 +60,7 @@ class OperandView:
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """A call of one of torch's functions.
+    """A call of an ATen function.
 
     `name` is ATen's without the word of an overload; `arguments` and `named` are torch's, with a
     Place for each operand of the group and a Result for what an earlier call gave. `dtype` is that
@@ -75,7 +75,7 @@ class AtenCall:
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Calls in order, on operands that are views of tensors; `results` are what others read."""
+    """ATen calls in order, on views of tensors; `results` are the values read outside."""
 
     operands: tuple[OperandView, ...]
     calls: tuple[AtenCall, ...]
@@ -83,11 +83,11 @@ class CallGroup:
 
     @property
     def label(self) -> str:
-        """The names of the functions."""
+        """The names of the group's functions."""
         return " + ".join(call.name.strip("_") for call in self.calls)
 
     def __call__(self, *operands: Array) -> tuple[Array, ...]:
-        """The results, by calls of mdtensor."""
+        """Run the calls through mdtensor."""
         if self.calls[0].name == CONVOLUTION and len(self.calls) > 1:
             return (self._convolved(operands),)
         values: list[Any] = []
@@ -106,7 +106,7 @@ class CallGroup:
         return tuple(_array(filled(result)) for result in self.results)
 
     def _convolved(self, operands: Sequence[Array]) -> Array:
-        """A convolution and the elementwise functions of its result, which are its epilogue."""
+        """Run a convolution with the elementwise calls on its result fused as an epilogue."""
         convolution, *behind = self.calls
         read = [v for call in behind for v in (*call.arguments, *(v for _, v in call.named))]
         places = tuple(dict.fromkeys(v.number for v in read if isinstance(v, OperandPosition)))
@@ -119,7 +119,7 @@ class CallGroup:
         return FUNCTIONS[CONVOLUTION].function(*given, *others, epilogue=finish)
 
     def program(self, specs: Sequence[TensorSpec]) -> Program:
-        """The computation of the results, on operands of these specs.
+        """The program of the group, on operands of these specs.
 
         Raises what front ends raise, and TranslationError for what is more than kernels.
         """
@@ -128,7 +128,7 @@ class CallGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Finish:
-    """Elementwise functions of a result and of elements at its place, one after the other.
+    """A chain of elementwise functions of a result and further operands.
 
     Behind each are the numbers of its operands: the result is 0, then come the other elements,
     then what the functions give.
@@ -144,7 +144,7 @@ class _Finish:
 
 
 def _finish(calls: Sequence[AtenCall], places: Sequence[int]) -> _Finish:
-    """The functions of calls that read a result, and operands at these places."""
+    """The chain of calls on a result; `places` are the positions of further operands."""
     functions: list[tuple[Elementwise, tuple[int, ...]]] = []
     for call in calls:
         operands, function = _elementwise(call)
@@ -159,7 +159,7 @@ def _finish(calls: Sequence[AtenCall], places: Sequence[int]) -> _Finish:
 
 
 def _elementwise(call: AtenCall) -> tuple[list[Any], Elementwise]:
-    """The operands of an elementwise call, and what it is a function of."""
+    """The operands of an elementwise call, and its function of them."""
     operands: list[Any] = []
 
     def placed(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A graph of torch's with the steps that mdtensor plans in the place of its nodes."""
+"""A torch graph with groups of nodes replaced by planned steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NEW_MEMORY = frozenset(
 
 
 class CompiledGraph:
-    """A graph that runs planned steps in the place of nodes, and torch's functions for the rest.
+    """A torch graph in which planned steps replace groups of nodes.
 
     `steps` are in order; `refused` says why nodes whose functions are known stay torch's. What runs
     may be at work in `memory` when a call returns. Of a graph that will be captured, what the
@@ -66,7 +66,7 @@ class CompiledGraph:
         invalidation.when_cleared(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results of the graph."""
+        """Run the graph, by trials until its fastest way is known."""
         buffers = self._free.pop() if self._free else [None] * self._count
         timed = timers.get()
         if timed is not None:
@@ -81,11 +81,11 @@ class CompiledGraph:
 
     @property
     def is_tried(self) -> bool:
-        """Whether the way is found, and all kernels are those that were timed."""
+        """Whether the trials are over and their kernels are still current."""
         return self._trials.is_over and self._generation() == self._tried
 
     def _tried_out(self, buffers: Buffers, arguments: Sequence[Any]) -> Any:
-        """The results, by the way that is to be timed next."""
+        """Run the graph by the way that is due for timing."""
         before = self._generation()
         if before != self._tried:
             self._trials.begin_again()
@@ -105,7 +105,7 @@ class CompiledGraph:
         return self._forward(buffers, *arguments)
 
     def forget(self) -> None:
-        """Has the ways tried again: better kernels may exist."""
+        """Restarts the trials, since better kernels may exist."""
         self._tried = -1
 
     def _go(self, way: bool | None) -> None:
@@ -114,7 +114,7 @@ class CompiledGraph:
             step.by = way
 
     def _generation(self) -> int:
-        """A number that grows with each step whose kernels are timed."""
+        """A number that grows whenever a step times its kernels."""
         return sum([step.generation for step in self.steps])
 
     def _rewritten(self, module: Any, planned: Sequence[PlannedCalls]) -> Callable[..., Any]:
@@ -153,7 +153,7 @@ timers: ContextVar[Timer | None] = ContextVar("timers", default=None)
 def _replaced(
     graph: Graph, planned: PlannedCalls, step: PlannedStep, arguments: tuple[Node, ...]
 ) -> dict[Node, Node]:
-    """Puts a step in the place of nodes, which nobody reads then; gives what stands for them."""
+    """Replaces nodes by a step in the graph; returns the substitute of each node."""
     last = planned.nodes[-1]
     with graph.inserting_after(last):
         node = graph.call_function(step, arguments)
@@ -170,7 +170,7 @@ def _replaced(
 
 
 def _as_it_is(module: Any) -> Callable[..., Any]:
-    """The function of a graph that will be written into."""
+    """A copy of the graph's function, from before it is modified."""
     fx = importlib.import_module("torch.fx")
     graph = fx.Graph()
     graph.output(graph.graph_copy(module.graph, {}))
@@ -178,7 +178,7 @@ def _as_it_is(module: Any) -> Callable[..., Any]:
 
 
 def _by_torch(fx: Any, module: Any, planned: PlannedCalls) -> Callable[..., Any]:
-    """The function of a group's tensors that torch computes it by."""
+    """A group's function of tensors, computed by torch."""
     graph = fx.Graph()
     values = {node: graph.placeholder(f"operand{n}") for n, node in enumerate(planned.sources)}
 
@@ -195,7 +195,7 @@ def _by_torch(fx: Any, module: Any, planned: PlannedCalls) -> Callable[..., Any]
 
 
 def layers_of(nodes: Sequence[Node]) -> str:
-    """The modules that nodes are of, as the user's program names them."""
+    """The names of the modules that nodes belong to."""
     found: dict[str, None] = {}
     for node in nodes:
         stack: Any = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
@@ -205,7 +205,7 @@ def layers_of(nodes: Sequence[Node]) -> str:
 
 
 def _buffers_of(nodes: Sequence[Node]) -> Mapping[Any, int]:
-    """The buffers of results that nobody reads behind the graph's end, by step.
+    """The buffers, by step, of results that do not outlive the graph.
 
     None where symbols are in the graph, or operators that may call it again.
     """
@@ -236,13 +236,13 @@ def _buffers_of(nodes: Sequence[Node]) -> Mapping[Any, int]:
 
 
 def _is_new(node: Node) -> bool:
-    """Whether results of a function of torch's are known to have memory of their own."""
+    """Whether an ATen function is known to return freshly allocated memory."""
     name = name_of(node)
     return name in ELEMENTWISE or name in FUNCTIONS or name in _NEW_MEMORY
 
 
 def _may_call(node: Node) -> bool:
-    """Whether a node may run the user's code, which might run this very graph."""
+    """Whether a node may call the user's code, and so reenter this graph."""
     if node.op == "call_function":
         target = str(node.target)
         is_known = isinstance(node.target, PlannedStep) or node.target is operator.getitem

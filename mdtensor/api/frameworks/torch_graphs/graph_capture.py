@@ -1,4 +1,4 @@
-"""CUDA graphs of compiled graphs, as torch's mode "reduce-overhead" has them.
+"""CUDA graphs of compiled graphs, for torch's mode "reduce-overhead".
 
 A graph whose kernels are found is captured by torch's CUDA graph trees, which have the memory of
 what it gives until the next call, and replayed as one launch. Where better kernels come, it runs by
@@ -23,13 +23,13 @@ Capture = Callable[[Boxed, list[Any]], Boxed]
 
 @dataclass(slots=True)
 class LastForward:
-    """The last forward pass of a compiled function: whether its CUDA graph ran."""
+    """Whether the last forward pass of a compiled function ran as a CUDA graph."""
 
     is_captured: bool = False
 
 
 class CapturedGraph:
-    """A compiled graph, as a CUDA graph while its kernels stay the same.
+    """A compiled graph that runs as a CUDA graph while its kernels stay the same.
 
     `capture` makes a function of a list of tensors captured as it runs with the first ones.
     """
@@ -44,7 +44,7 @@ class CapturedGraph:
         self._boxed_call = True  # says that it takes a list, which it may empty
 
     def __call__(self, inputs: list[Any]) -> Any:
-        """The results of the graph; what a captured one gives is there until the next call."""
+        """Run the graph; a captured one's results are valid until its next call."""
         captured = self._found(inputs)
         if not self._is_backward:
             self._last.is_captured = captured is not None
@@ -55,7 +55,7 @@ class CapturedGraph:
         return (captured or self._run)(inputs)
 
     def _found(self, inputs: list[Any]) -> Boxed | None:
-        """The captured graph; None where kernels are yet to be found, or somebody looks at them."""
+        """The captured graph; None while kernels are tried, or calls are observed."""
         if not self._graph.is_tried:
             self._captured = None
             return None
@@ -73,7 +73,7 @@ class CapturedGraph:
 
 
 def _begin_backward(inputs: Sequence[Any]) -> None:
-    """Tells the trees that gradients of what they hold are computed elsewhere."""
+    """Tells torch's CUDA graph trees that a backward pass runs outside of them."""
     trees = importlib.import_module("torch._inductor.cudagraph_trees")
     device = next(each.device.index for each in inputs if hasattr(each, "device"))
     manager = trees.get_manager(device, create_if_none_exists=False)
@@ -82,7 +82,7 @@ def _begin_backward(inputs: Sequence[Any]) -> None:
 
 
 def capturing(module: Any, kind: str, inputs: int, given: Sequence[Any]) -> Capture | None:
-    """What captures a graph of torch's, of so many `inputs` of the user's among those given.
+    """A function that captures a graph; `inputs` of the arguments are the user's.
 
     None where torch would not capture it, which it logs: nodes that write to inputs, that are on
     the processor, or that no graph can hold.

@@ -1,4 +1,4 @@
-"""Groups of a graph of torch's: which nodes mdtensor computes, and which of these together."""
+"""Partitioning of a torch graph: the groups of nodes that mdtensor computes together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BETWEEN = frozenset(("view", "_unsafe_view"))
 
 @dataclass(frozen=True, slots=True)
 class PlannedCalls:
-    """Nodes that are computed together: the group, and where its tensors come from and go to.
+    """A group of nodes computed together, with the sources and destinations of its tensors.
 
     `sources` are the nodes of the tensors that it reads, `outputs` those that stand for its
     results; they lie in one `memory`. `specs` are those of the operands, `results` those
@@ -64,14 +64,14 @@ class PlannedCalls:
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """A node that stays torch's though its function is known, and why."""
+    """A node left to torch although its function is supported, with the reason."""
 
     node: Node
     reason: str
 
 
 def planned_calls(nodes: Sequence[Node]) -> tuple[list[PlannedCalls], list[NodeRefusal]]:
-    """The groups of a graph's nodes, which are in order, and the nodes that could be in none."""
+    """The groups of a graph's nodes, in order, and the nodes that fit in none."""
     found: list[PlannedCalls] = []
     refused: list[NodeRefusal] = []
     is_pure = not any(map(writes, nodes))
@@ -98,19 +98,19 @@ def _said(error: Exception) -> str:
 
 @dataclass(eq=False, slots=True)
 class _Members:
-    """Nodes that are computed together so far; the last one gives the result."""
+    """The nodes of a group so far, of which the last gives the result."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     era: int = 0  # how many nodes before wrote into tensors
 
     @property
     def combining(self) -> Node | None:
-        """The node that is no elementwise function, if there is one."""
+        """The group's only node that is not elementwise; None without one."""
         return next((n for n in self.nodes if name_of(n) in FUNCTIONS), None)
 
 
 def _grouped(nodes: Sequence[Node]) -> list[list[Node]]:
-    """The nodes that have a meaning, those together that may be one computation."""
+    """The supported nodes, in groups that may become one computation each."""
     of_node: dict[Node, _Members] = {}
     era = 0
     for node in nodes:
@@ -136,7 +136,7 @@ def _grouped(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def _joins(before: _Members, last: Node, view: Node | None, node: Node, made: _Members) -> bool:
-    """Whether nodes of which a node reads the result are computed with it."""
+    """Whether a node's group can be merged with the one that makes its operand."""
     name, combining = name_of(node), before.combining
     if before.nodes[-1] is not last or len(last.users) != 1 or before.era != made.era:
         return False
@@ -163,13 +163,13 @@ def _joins(before: _Members, last: Node, view: Node | None, node: Node, made: _M
 
 
 def _is_normalised(node: Node) -> bool:
-    """Whether a node takes all that is read of a normalisation by statistics that were kept."""
+    """Whether a node is the only output read of a batch norm by stored statistics."""
     is_first = node.target is operator.getitem and node.args[1] == 0
     return is_first and name_of(node.args[0]) == BATCH_NORM and len(node.args[0].users) == 1
 
 
 def _splits(product: Node, view: Node) -> bool:
-    """Whether a view divides the rows or the batch of a matrix product into several axes."""
+    """Whether a view splits the rows or the batch of a matrix product into several axes."""
     name, spec, whole = name_of(product), spec_of_node(view), spec_of_node(product)
     if is_symbolic(view) or spec is None or whole is None:
         return False
@@ -182,7 +182,7 @@ def _splits(product: Node, view: Node) -> bool:
 
 
 def _has_meaning(node: Node) -> bool:
-    """Whether a node has a function and tensors that kernels take."""
+    """Whether a node has a supported function, and tensors that kernels take."""
     name = name_of(node)
     if name not in ELEMENTWISE and name not in FUNCTIONS and name != BY_TEXT:
         return False
@@ -199,7 +199,7 @@ def _has_meaning(node: Node) -> bool:
 
 
 def _tensors(node: Node) -> Iterator[Node]:
-    """The nodes among the arguments of a call."""
+    """The nodes among a call's arguments."""
     for value in (*node.args, *node.kwargs.values()):
         several = cast("list[Any] | tuple[Any, ...]", value if is_sequence(value) else (value,))
         for each in several:
@@ -208,7 +208,7 @@ def _tensors(node: Node) -> Iterator[Node]:
 
 
 def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
-    """The group of nodes; raises what says that they have no computation."""
+    """The planned group of nodes; raises an error where they have no joint computation."""
     sources: list[Node] = []
     operands: list[OperandView] = []
     specs: list[TensorSpec] = []
@@ -280,7 +280,7 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
 
 
 def _is_like(found: TensorSpec, due: TensorSpec | None) -> bool:
-    """Whether a result, which is in C order, is the one that is due."""
+    """Whether a result, in C order, matches the expected spec."""
     return (
         due is not None
         and (found.shape, found.dtype) == (due.shape, due.dtype)
@@ -289,7 +289,7 @@ def _is_like(found: TensorSpec, due: TensorSpec | None) -> bool:
 
 
 def _outputs(node: Node) -> tuple[Node, ...]:
-    """The nodes that stand for a node's results: itself, or those that take one of several."""
+    """The nodes of a node's results: itself, or the `getitem`s of a tuple."""
     if not has_several(node):
         return (node,)
     taken = list(node.users)
@@ -301,7 +301,7 @@ def _outputs(node: Node) -> tuple[Node, ...]:
 
 
 def _lifted(node: Node, shape: tuple[int, ...] | None) -> dict[int, tuple[int, ...]]:
-    """Other shapes for tensors among a node's arguments, by their places.
+    """New shapes for some tensor arguments of a node, by position.
 
     `shape` is what a product's result is divided into, if it is: so are its factors then.
     """

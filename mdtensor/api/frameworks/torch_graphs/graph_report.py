@@ -1,4 +1,4 @@
-"""Reports of compiled graphs: which node ran where, and the seconds that it took."""
+"""Reports of compiled graphs: the backend and the seconds of each node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS, TORCHS = "mdtensor", "torch"
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What one step of a graph took, or all calls of one of torch's functions in a layer.
+    """A row: one step of a graph, or all calls of one ATen function in a layer.
 
     `seconds` are those of one run, `share` their part of all steps' in all graphs, and `other`
     what the way took that was not chosen. `gain` is how many times as fast as at first our kernels
@@ -77,12 +77,12 @@ class GraphReport(list[LayerReport]):
 
     @property
     def share_of_ours(self) -> float:
-        """The part of the time that kernels of mdtensor take."""
+        """The share of the time that mdtensor's kernels take."""
         return sum(each.share for each in self if each.ran_by == OURS)
 
 
 def measured(function: Callable[..., Any], arguments: Sequence[Any], repeats: int) -> GraphReport:
-    """The report of a function's calls.
+    """The report of a compiled function, timed over repeated calls.
 
     Raises ArgumentError for fewer repeats than one, and where no graph was run.
     """
@@ -105,7 +105,7 @@ def measured(function: Callable[..., Any], arguments: Sequence[Any], repeats: in
 
 
 def _interpreter(graph: CompiledGraph, seconds: dict[Any, list[float]]) -> Any:
-    """What runs a graph node by node and notes what each takes."""
+    """An interpreter of a graph that times each node."""
     fx = importlib.import_module("torch.fx")
 
     interpreter = fx.Interpreter(graph.module)

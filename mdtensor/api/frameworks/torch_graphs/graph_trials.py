@@ -1,4 +1,4 @@
-"""Trials of a graph: its calls by the steps' own choices, by our kernels alone, by torch alone.
+"""Trials of a graph: by each step's own choice, all by mdtensor, or all by torch.
 
 Two libraries that take turns wait for each other's threads, which nobody sees in the time of one
 step. So whole graphs are timed as well, on the calls that the program makes anyway.
@@ -14,7 +14,7 @@ _ROW, _ROWS = 4, 2  # calls in a row by one way, of which the first is not count
 
 
 class GraphTrials:
-    """The way of the next call, from the seconds of those before.
+    """The choice of how a graph runs, from the times of its calls.
 
     >>> trials = GraphTrials()
     >>> for _ in range(24):
@@ -29,23 +29,23 @@ class GraphTrials:
 
     @property
     def is_over(self) -> bool:
-        """Whether the way is found."""
+        """Whether the trials are complete."""
         return self._calls >= _ROW * _ROWS * len(WAYS)
 
     @property
     def way(self) -> bool | None:
-        """How the next call runs."""
+        """The way of the next call: the next to be timed, or the fastest."""
         if self.is_over:
             return min(WAYS, key=lambda way: self.seconds[way])
         return WAYS[self._calls // _ROW % len(WAYS)]
 
     def took(self, way: bool | None, seconds: float) -> None:
-        """Notes the seconds of a call by a way; the least ones count."""
+        """Records the seconds of a call by a way, of which the minimum counts."""
         if self._calls % _ROW:
             self.seconds[way] = min(seconds, self.seconds.get(way, seconds))
         self._calls += 1
 
     def begin_again(self) -> None:
-        """Forgets all seconds: kernels have changed."""
+        """Restarts the trials, since kernels have changed."""
         self._calls = 0
         self.seconds = {}

@@ -1,4 +1,4 @@
-"""One program of a function of arrays that makes several calls."""
+"""Joining: a function that makes several calls, as one program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = Any
 
 
 def joined(function: Callable[..., Sequence[Array]], specs: tuple[TensorSpec, ...]) -> Program:
-    """The steps of all calls that a function makes on operands of these specs, as one program.
+    """All calls of a function on operands of these specs, traced into one program.
 
     Raises what the calls raise, and TranslationError where the function does more than these: it
     reads other arrays, or gives what no call computed.

@@ -1,4 +1,4 @@
-"""Facts about nodes of torch.fx: their functions, and the specs of their tensors."""
+"""Facts about torch.fx nodes: their functions, and their tensors' specs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_TEXT = "mdtensor"
 
 
 def name_of(node: Node) -> str:
-    """The name of a node's function, without the word of its overload; "" where it has none.
+    """The name of a node's function without its overload; "" where it has none.
 
     The operator of mdtensor has the name of calls that are said by a text.
     """
@@ -29,7 +29,7 @@ def name_of(node: Node) -> str:
 
 
 def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
-    """The spec of a node's tensor, or of one of several; None where kernels do not take it.
+    """The spec of a node's tensor, or of one of several; None if kernels cannot take it.
 
     Symbols of extents and strides stand for their examples.
     """
@@ -51,18 +51,18 @@ def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:
 
 
 def device_of(node: Node) -> str:
-    """The device of a node's tensor, of the first one where there are several."""
+    """The device of a node's tensor, or of the first of several."""
     value: Any = node.meta["val"]
     return str((value[0] if has_several(node) else value).device)
 
 
 def has_several(node: Node) -> bool:
-    """Whether a node's function gives several tensors."""
+    """Whether a node's result is a tuple of tensors."""
     return isinstance(node.meta.get("val"), list | tuple)
 
 
 def is_symbolic(node: Node) -> bool:
-    """Whether an extent of a node's tensors is a symbol."""
+    """Whether any extent of a node's tensors is symbolic."""
     value: Any = node.meta.get("val")
     several: Sequence[Any] = value if has_several(node) else [value]
     return any(type(n) is not int for each in several for n in getattr(each, "shape", ()))
@@ -76,12 +76,12 @@ def _example(extent: Any) -> int | None:
 
 
 def result_of(node: Node) -> TensorSpec | None:
-    """The spec of a node's result, the first one where there are several."""
+    """The spec of a node's result, or of the first of several."""
     return spec_of_node(node) or spec_of_node(node, 0)
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
-    """The shape of a node's tensor; raises TranslationError where kernels do not take it."""
+    """The shape of a node's tensor; raises TranslationError if kernels cannot take it."""
     spec = spec_of_node(node)
     if spec is None:
         raise TranslationError(f"kernels do not take {node.name}")
@@ -89,6 +89,6 @@ def shape_of(node: Node) -> tuple[int, ...]:
 
 
 def writes(node: Node) -> bool:
-    """Whether a node writes into a tensor that it is given."""
+    """Whether a node mutates one of its arguments."""
     schema = getattr(node.target, "_schema", None)
     return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))

@@ -1,4 +1,4 @@
-"""Operands of groups: in which tensor's memory they lie, and by which steps from there."""
+"""Operands of groups: the tensor whose memory each is in, and the view of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VIEWS = _SHAPES | {"t", "transpose", "permute", "detach", "alias", "expand", "s
 def read_operand(
     node: Node, shape: tuple[int, ...] | None, *, is_pure: bool
 ) -> tuple[Node, Steps, TensorSpec]:
-    """Where an operand's elements lie: a tensor, the steps to the operand, and its spec.
+    """The base tensor of an operand, the view's steps from it, and the view's spec.
 
     Copies are passed by where nothing is written in between. Raises TranslationError where the
     operand would be a copy.
@@ -47,7 +47,7 @@ def read_operand(
 
 
 def _viewed(node: Node, *, through: bool) -> tuple[Node, Steps]:
-    """The tensor of which a node is a view, and the steps from there; `through` copies, too."""
+    """The base tensor of a node's view, and the steps from it; `through` skips clones."""
     steps: list[tuple[str, tuple[int, ...]]] = []
     while True:
         if through and name_of(node) == "clone":
@@ -62,13 +62,13 @@ def _viewed(node: Node, *, through: bool) -> tuple[Node, Steps]:
 
 
 def _part_of(node: Node) -> Node:
-    """The tensor of which a node is a view or a part."""
+    """The tensor that a node views, or takes a part of."""
     is_taken = node.target is operator.getitem and name_of(node.args[0]) in ("split", "unbind")
     return node.args[0].args[0] if is_taken else node.args[0] if node.args else node
 
 
 def _step(node: Node, before: Node) -> tuple[str, tuple[int, ...]] | None:
-    """What a view does to the axes of its tensor; None where that is for torch to do."""
+    """The step of a view's axes relative to its tensor; None where it is left to torch."""
     name = name_of(node)
     is_taken = before is not node and not name and before is not node.args[0]
     if name not in _VIEWS and not is_taken:
@@ -104,7 +104,7 @@ def _step(node: Node, before: Node) -> tuple[str, tuple[int, ...]] | None:
 def _part(
     arguments: Sequence[Any], given: TensorSpec, spec: TensorSpec
 ) -> tuple[str, tuple[int, ...]] | None:
-    """The step of a slice whose steps are 1, from torch's arguments."""
+    """The narrow step of a slice of unit step, from torch's arguments; None for others."""
     axis = int(arguments[1]) if len(arguments) > 1 else 0
     begin: Any = arguments[2] if len(arguments) > 2 else 0
     if len(arguments) > 4 and arguments[4] != 1:
@@ -120,7 +120,7 @@ def _narrow(axis: int, begin: int, end: int, given: TensorSpec) -> tuple[str, tu
 
 
 def _simplified(shape: tuple[int, ...], steps: Steps) -> Steps:
-    """The same steps from a shape, without those that others undo."""
+    """The steps from a shape, without redundant ones."""
     found: list[tuple[str, tuple[int, ...]]] = []
     before = [shape]  # each of the steps
     for name, numbers in steps:
@@ -143,7 +143,7 @@ def _simplified(shape: tuple[int, ...], steps: Steps) -> Steps:
 
 
 def _spec_of_view(view: OperandView, spec: TensorSpec) -> TensorSpec | None:
-    """The spec of an operand, None where it would be a copy of the tensor."""
+    """The spec of an operand's view; None where it would be a copy."""
     if not view.steps:
         return spec
     array = reserved(spec)

@@ -1,4 +1,4 @@
-"""PlannedStep: nodes of a compiled graph, by kernels of mdtensor's or by torch's functions.
+"""PlannedStep: a group of a compiled graph's nodes, run by mdtensor or by torch.
 
 The two are timed by turns on the operands of the first call, and again where better kernels have
 come; later calls run what took less time. That is the same for all nodes.
@@ -35,7 +35,7 @@ _LEAST_ROUNDS, _ROUNDS, _LONG = 2, 9, 0.03
 
 @dataclass(slots=True)
 class Timing:
-    """Seconds of a step by our kernels and by torch, None where they were not timed.
+    """Seconds of a step by mdtensor and by torch; None where not timed.
 
     `first` is what ours took when they were first timed: before any tuning that came later.
     """
@@ -47,12 +47,12 @@ class Timing:
 
     @property
     def is_ours(self) -> bool:
-        """Whether our kernels took no longer."""
+        """Whether mdtensor's kernels are at least as fast."""
         return self.ours is not None and (self.torch is None or self.ours <= self.torch)
 
 
 class _Viewing:
-    """Makes an operand as a view of a step's tensors, by one `as_strided` for known layouts.
+    """A factory of an operand's view of tensors; one `as_strided` for known layouts.
 
     `python -m bench.torch_models` on GPUs, where the host is what takes time, is what it is for.
     """
@@ -62,7 +62,7 @@ class _Viewing:
         self._known: tuple[Any, ...] = (None,) * 5
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The view, or a copy where there is none."""
+        """The view, or a copy where a view is impossible."""
         tensor = tensors[self._view.tensor]
         if not self._view.steps:
             return tensor
@@ -78,7 +78,7 @@ class _Viewing:
 
 
 class PlannedStep:
-    """A function of buffers and tensors that computes a group of nodes; safe for threads.
+    """A function of buffers and tensors that computes a group of nodes. Thread-safe.
 
     `by_torch` computes the same by torch's functions, from the same tensors. `buffer` is the number
     of that of its result, None for results that are new tensors in each run.
@@ -112,7 +112,7 @@ class PlannedStep:
         invalidation.when_cleared(self)
 
     def forget(self) -> None:
-        """Has kernels timed again: better ones may exist."""
+        """Restarts the timing, since better kernels may exist."""
         self._is_faster = Bounded[Shapes, bool](_MOST)
 
     def __call__(self, buffers: Buffers, *tensors: Tensor) -> Any:
@@ -130,7 +130,7 @@ class PlannedStep:
         return self.by_torch(*tensors)
 
     def _computed(self, buffers: Buffers, tensors: Sequence[Tensor]) -> Any:
-        """The results by our kernels, on tensors of any layouts."""
+        """Run mdtensor's kernels, on tensors of any layouts."""
         if self._is_recording():
             tensors = [tensor.detach() for tensor in tensors]
         if self._views:
@@ -144,7 +144,7 @@ class PlannedStep:
         return run(self._held.text, *tensors, out=found)
 
     def _timed(self, shapes: Shapes, buffers: Buffers, tensors: Sequence[Tensor]) -> bool:
-        """Whether our kernels take no longer, for shapes that are new or have better ones now."""
+        """Whether mdtensor is at least as fast, timed for new shapes and after new kernels."""
         generation, kept = invalidation.generation(), self._is_faster
         if not self.planned.memory.is_timed():
             return False
@@ -166,7 +166,7 @@ class PlannedStep:
         return timing.is_ours
 
     def _programs(self, tensors: Sequence[Tensor]) -> tuple[object, ...]:
-        """What serves operands like these, which is chosen now."""
+        """The programs chosen now for operands like these."""
         library = self.planned.memory.library
         views = [view.of(tensors[view.tensor]) for view in self.planned.group.operands]
         specs = tuple([spec_of_tensor("an operand", each) for each in views])
@@ -174,7 +174,7 @@ class PlannedStep:
         return tuple([getattr(each, "program", each) for each in ready.served_by])
 
     def _time(self, timing: Timing, buffers: Buffers, tensors: Sequence[Tensor]) -> None:
-        """Times both ways by turns; what a call takes until it is known is not counted."""
+        """Times both ways, interleaved, after warm-up calls."""
         ours, others, seconds = list[float](), list[float](), self.planned.memory.seconds
         ways = partial(self._computed, buffers, tensors), partial(self.by_torch, *tensors)
         for _ in range(_CALLS_UNTIL_KNOWN):

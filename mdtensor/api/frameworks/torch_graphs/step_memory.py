@@ -1,4 +1,4 @@
-"""Where a step's tensors lie: the library of arrays there, and how calls are timed."""
+"""The memory of a step's tensors: its array library, and the timing of calls there."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _CYCLES = 2e9  # of its clock in a second, about
 
 
 class DeviceTimer(Protocol):
-    """A function that times what a device takes for a call, once the host has enqueued it."""
+    """A timer of the device's part of a call, after the host has enqueued it."""
 
     def __call__(self, call: Callable[[], T]) -> tuple[T, float]:
-        """What the call gives, and the seconds that the device takes for it."""
+        """The call's result, and the seconds of the device."""
         ...
 
 
 def _nothing() -> None:
-    """On the processor, all work is done when a call returns."""
+    """A no-op: the processor has finished all work when a call returns."""
 
 
 def _always() -> bool:
@@ -38,7 +38,7 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StepMemory:
-    """Memory of the processor or of a CUDA device, of which NumPy or CuPy is the `library`.
+    """The memory of a device, with NumPy or CuPy as the `library` for its arrays.
 
     `wait` returns when all work is done, and calls may be timed where `is_timed` says so: what is
     recorded as a graph may not wait. So many calls `in_a_row` are timed together. `has_buffers`
@@ -54,7 +54,7 @@ class StepMemory:
     ahead: DeviceTimer | None = None
 
     def seconds(self, call: Callable[[], object]) -> float:
-        """What one of several calls in a row takes of the host or the device, whichever is more."""
+        """Seconds per call of several in a row, by the host or the device, whichever is longer."""
 
         def row() -> None:
             for _ in range(self.in_a_row):
@@ -63,7 +63,7 @@ class StepMemory:
         return self.timed(row)[1] / self.in_a_row
 
     def timed(self, call: Callable[[], T]) -> tuple[T, float]:
-        """What a call gives, and the seconds that it takes."""
+        """The result of a call, and its seconds."""
         self.wait()
         if self.ahead is not None:
             return self.ahead(call)
@@ -77,7 +77,7 @@ HOST = StepMemory()
 
 
 def timed_on_device(memory: StepMemory) -> StepMemory:
-    """The same memory, where the device's time counts and not the host's.
+    """The memory with a timer that ignores the host's time.
 
     The device does nothing for twice as long as the host took for the last call, but not for long:
     that may have been a call that waits for the device.
@@ -101,7 +101,7 @@ def timed_on_device(memory: StepMemory) -> StepMemory:
 
 
 def memory_at(device: str) -> StepMemory:
-    """The memory of a device of torch's; NoDeviceError for CUDA without CuPy."""
+    """The memory of a torch device; NoDeviceError for CUDA without CuPy."""
     if device == "cpu":
         return HOST
     cupy = cupy_for(None)

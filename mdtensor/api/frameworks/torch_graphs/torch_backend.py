@@ -1,4 +1,4 @@
-"""The backend of `torch.compile`: graphs of torch's, forward and backward, with planned steps."""
+"""The `torch.compile` backend: forward and backward graphs with planned steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODES = ("default", "reduce-overhead")
 
 
 def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function that computes a graph of torch's, by graphs of its functions and gradients.
+    """The compiled function of a torch graph, through forward and backward graphs.
 
     Its `mode` is "default" or "reduce-overhead". Raises ArgumentError for another, and for options,
     of which there are none.
@@ -46,7 +46,7 @@ def compiled(graph: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> C
 
 
 def _captures(options: Mapping[str, Any]) -> bool:
-    """Whether graphs are captured, from what `torch.compile` was given."""
+    """Whether CUDA graphs are captured, by the options of `torch.compile`."""
     others = {name: value for name, value in options.items() if name != "mode"}
     if others:
         raise ArgumentError(

@@ -58,7 +58,7 @@ def prod(
 def max(  # noqa: A001
     a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False
 ) -> Array:
-    """The largest element along axes, by default all; NaN where there is one.
+    """The largest element along axes, by default all; NaN if any element is.
 
     Raises ShapeError (a ValueError) where there is nothing to choose from.
 
@@ -72,7 +72,7 @@ def max(  # noqa: A001
 def min(  # noqa: A001
     a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False
 ) -> Array:
-    """The smallest element along axes, by default all; NaN where there is one.
+    """The smallest element along axes, by default all; NaN if any element is.
 
     Raises ShapeError (a ValueError) where there is nothing to choose from.
 

@@ -54,7 +54,7 @@ def cross_entropy(x: Any, labels: Any, axis: int | str = -1) -> Array:
 
 
 def _check(count: int, _: Array, labels: Array) -> None:
-    """Raises IndexingError for a label that is no class."""
+    """Raises IndexingError for a label outside of the classes."""
     if isinstance(labels, np.ndarray) and labels.size:
         for label in (labels.min(), labels.max()):
             if not -count <= label < count:

@@ -143,14 +143,14 @@ def logsumexp_of(elements: LazyArray, axis: Axis) -> LazyArray:
 
 
 def _largest(elements: LazyArray, axis: Axis) -> LazyArray:
-    """The largest elements along axes, which are kept with extent 1; zeros of no elements."""
+    """The largest elements along axes, kept with extent 1; zeros where there are no elements."""
     if elements.size:
         return elements.max(axis, keepdims=True)
     return elements.sum(axis, keepdims=True)
 
 
 def _wide(name: str, x: Any) -> tuple[LazyArray, np.dtype]:
-    """The elements in the type that they are computed in, and the result's type."""
+    """The elements in the type of the computation, and the result's type."""
     elements = lazy(x)
     if elements.dtype.kind == "c":
         raise DTypeError(f"{name} takes no complex numbers")

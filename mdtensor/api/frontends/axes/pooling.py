@@ -88,7 +88,7 @@ def avg_pool(
 
 
 class _Windows:
-    """The windows of an array: the string of their reduction, and what lies around the array."""
+    """The sliding windows of an array: their reduction string, and the padding around the array."""
 
     def __init__(self, text: str, extents: dict[str, int], around: list[tuple[int, int]]) -> None:
         self.text = text
@@ -104,7 +104,7 @@ class _Windows:
         padding: Several,
         axes: Sequence[int] | None,
     ) -> _Windows:
-        """The windows that a caller describes."""
+        """The windows for a caller's arguments."""
         count = _length("window", window, 2) if axes is None else _length("axes", axes)
         listed = axes_of(tuple(range(-count, 0)) if axes is None else tuple(axes), array.ndim)
         sizes = whole_numbers("window", window, count)
@@ -129,7 +129,7 @@ class _Windows:
         return cls(f"{' '.join(terms)} -> {' '.join(written)}", extents, around)
 
     def reduced(self, array: Array, out: Array | None, outside: Any, **said: Any) -> Array:
-        """Reduces each window as a `Reduction` says; elements outside of the array have a value."""
+        """Reduces each window by a `Reduction`; elements out of bounds have the value `outside`."""
         border = (
             OperandBorder(tuple(self._around), outside) if any(map(any, self._around)) else None
         )
@@ -138,7 +138,7 @@ class _Windows:
 
 
 def _length(name: str, given: Any, of_number: int | None = None) -> int:
-    """How many numbers were given: those of a list, or so many for a single one."""
+    """The length of a list of numbers; a single number counts as `of_number` of them."""
     if of_number is not None and isinstance(given, int):
         return of_number
     if not hasattr(given, "__len__") or not is_iterable(given):

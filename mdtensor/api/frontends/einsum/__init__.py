@@ -1,1 +1,1 @@
-"""`einsum` and `tensordot`: strings of subscripts, with NumPy's words and results."""
+"""`einsum` and `tensordot`: strings of subscripts, with NumPy's signatures and results."""

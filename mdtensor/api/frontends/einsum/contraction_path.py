@@ -54,14 +54,14 @@ def _positions(stages: Sequence[Any]) -> Path:
 
 
 def given_path(optimize: Optimize) -> Path | None:
-    """The stages that a caller gave as a path, if so."""
+    """The stages of an explicit path; None for other values of `optimize`."""
     if isinstance(optimize, tuple) and optimize[0] == "einsum_path":
         return cast("Path", optimize[1:])
     return None
 
 
 def check_path(path: Sequence[Sequence[int]], operands: int) -> None:
-    """Raises PathError where a path does not lead from so many operands to one array."""
+    """Raises PathError where a path does not contract all operands to one array."""
     left = operands
     for positions in path:
         if not all(0 <= p < left for p in positions) or len({*positions}) < len(positions):
@@ -80,7 +80,7 @@ def check_path(path: Sequence[Sequence[int]], operands: int) -> None:
 def contraction_path(
     contraction: Contraction, shapes: Sequence[Sequence[int]], optimize: Optimize
 ) -> Path:
-    """Stages, each the positions of the operands that it takes from the list of those left.
+    """The stages of a contraction, each the positions of its operands in the list of those left.
 
     The result of a stage goes to the end of the list. A path that the caller gives as
     `["einsum_path", (0, 1), …]` is taken as it is; a name, or a name and a limit on the elements of
@@ -105,7 +105,7 @@ def contraction_path(
 
 
 def prefers_fused(contraction: Contraction, path: Path) -> bool:
-    """Whether one `md_hom` over all dims takes no more work than the stages of a path.
+    """Whether a single `md_hom` over all dims takes no more work than a staged path.
 
     It needs no intermediate arrays and one launch; the path saves arithmetic.
     """

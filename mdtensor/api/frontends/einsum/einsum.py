@@ -1,4 +1,4 @@
-"""`einsum` and `einsum_path` with NumPy's words and NumPy's results."""
+"""`einsum` and `einsum_path` with NumPy's signatures and results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _BY_DEFAULT = {optimize: Options(optimize=optimize) for optimize in (False, True
 
 
 def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
-    """The launch of a known family's call on a new shape; None where it needs a translation."""
+    """The launch of a known family's call on a new shape; None where it must be translated."""
     optimize = options.get("optimize", False)
     if len(options) > ("optimize" in options) or type(optimize) is not bool:
         return None
@@ -76,7 +76,7 @@ def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
 
 
 def _key(text: str, options: Options, out: TensorSpec | None) -> Hashable:
-    """All that shapes the computation of a call besides the operands' layouts."""
+    """The cache key of a call's computation, without the operands' layouts."""
     return "einsum", text, options, out
 
 
@@ -173,7 +173,7 @@ def _einsum(
     acc_dtype: object,
     precision: str | None,
 ) -> Array:
-    """`einsum` for a call that is made in full."""
+    """The body of `einsum`, for calls that the cache does not serve."""
     text, given = split(operands)
     options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
     if (batches := ragged_operands(given)) is not None:
@@ -264,7 +264,7 @@ def _on_ragged(text: str, operands: RaggedOperands, out: Array | None, options: 
 
 
 def _spec_of_target(out: Array, arrays: Sequence[Array], xp: Any) -> TensorSpec:
-    """The spec of `out` where kernels may write to it, else of an array whose elements go there."""
+    """The spec of `out` if kernels may write it directly, else of a new array of its shape."""
     if addressable(out) and is_apart(out, arrays, xp):
         return spec_of(out)
     return TensorSpec.of(out.shape, out.dtype)
@@ -312,7 +312,7 @@ def _is_view(text: str, array: Array) -> bool:
 
 
 def count_for_numpy(types: Sequence[np.dtype], reason: str) -> None:
-    """Counts a call that NumPy computes, by its type without kernels, if any."""
+    """Counts a fallback to NumPy, under the type that has no kernels, if any."""
     strange = [given for given in types if not is_computed(given)]
     dtype = common_dtype(types) if types and not strange else np.dtype(object)
     statistics.count(statistics.NUMPY, strange[0] if strange else dtype, reason)

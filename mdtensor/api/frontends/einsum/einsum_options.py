@@ -22,7 +22,7 @@ _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of `einsum` that shape a plan, checked and hashable."""
+    """The checked, hashable options of `einsum` that affect a plan."""
 
     dtype: np.dtype | None = None
     order: str = "K"
@@ -41,7 +41,7 @@ class Options:
         acc_dtype: object = None,
         precision: object = None,
     ) -> Options:
-        """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
+        """The options from a caller's arguments; raises DTypeError or ShapeError for wrong ones."""
         order = checked_order(order)
         checked_casting(casting)
         wanted, accumulated = (
@@ -55,7 +55,7 @@ class Options:
     def program(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
     ) -> Program:
-        """The computation of a call with these options."""
+        """The computation of a string on operands of these specs, with these options."""
         return prepare(
             text,
             specs,

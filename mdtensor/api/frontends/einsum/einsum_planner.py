@@ -40,7 +40,7 @@ def prepare(
     optimize: Optimize = False,
     out_spec: TensorSpec | None = None,
 ) -> Program:
-    """The computation of `einsum` with these arguments on operands of these specs.
+    """The program of `einsum` with these arguments, on operands of these specs.
 
     Its result has the spec `out_spec` where kernels may write there, else one of its own. It has no
     steps where the result is all zeros: it is empty, or a sum over nothing.
@@ -82,7 +82,7 @@ def prepare(
 
 
 def _zeros(operands: int, result: TensorSpec) -> Program:
-    """The computation of a result that is all zeros."""
+    """The program of a result that is all zeros."""
     return Program(operands, (result,), (), (), fills=(0,))
 
 
@@ -96,7 +96,7 @@ def _prepared_whole(
     precision: str | None,
     out_spec: TensorSpec | None,
 ) -> Program:
-    """The computation of a string with sums for indices: one `md_hom` of all operands."""
+    """The program of a string with sums as indices: one `md_hom` of all operands."""
     factors = [n for n in range(len(specs)) if n not in space.index_operands]
     target = None if out_spec is None else out_spec.dtype
     computed = computation_dtype([specs[n] for n in factors], dtype, target, casting)
@@ -118,7 +118,7 @@ def _prepared_whole(
 def _converted(
     specs: Sequence[TensorSpec], factors: Iterable[int], computed: np.dtype
 ) -> tuple[tuple[tuple[int, np.dtype], ...], list[TensorSpec]]:
-    """The factors that are copied to the computed type before, and the specs of all operands then.
+    """The factors that are copied to the computed type first, and all operands' specs after that.
 
     The others are converted by the kernel.
     """
@@ -132,7 +132,7 @@ def _converted(
 def computation_dtype(
     specs: Sequence[TensorSpec], dtype: object, out: np.dtype | None, casting: str
 ) -> np.dtype:
-    """The type in which NumPy would compute: `dtype`, or the common type of all arrays.
+    """The type of NumPy's computation: `dtype`, or the common type of all arrays.
 
     Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
     """
@@ -147,7 +147,7 @@ def computation_dtype(
 
 
 def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
-    """Raise DTypeError where `casting` forbids to bring elements of one type to another."""
+    """Raise DTypeError where `casting` forbids a conversion of elements."""
     if not np.can_cast(given, to, cast("Any", casting)):
         raise DTypeError(
             f"{what} cannot be cast from {given} to {to} under casting={shown(casting)}",
@@ -156,7 +156,7 @@ def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
 
 
 def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
-    """Whether a kernel may convert elements as it reads them, with NumPy's results."""
+    """Whether a kernel can convert elements on load with NumPy's results."""
     if given == computed:
         return True
     rounds = is_short_float(computed) and not np.can_cast(given, computed)
@@ -164,7 +164,7 @@ def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
 
 
 def _written_in_kernel(computed: np.dtype, out: TensorSpec) -> bool:
-    """Whether a kernel may convert results as it writes them, each to a place of its own.
+    """Whether a kernel can convert results on store, each to its own address.
 
     Not where bytes become wider: kernels add them up in more bits, of which the lower eight count.
     """
@@ -213,7 +213,7 @@ def _is_in_fortran_order(walk: _Walk) -> bool:
 
 
 def _places(walk: _Walk) -> tuple[tuple[str, bool, int], ...]:
-    """For every dim its name, whether it is of extent 1, the place of its stride among all."""
+    """Each dim's name, whether its extent is 1, and the signed rank of its stride."""
     sizes = [0]
     for size in sorted([abs(stride) for _, stride in walk.values()]):
         sizes += [] if size == sizes[-1] else [size]  # a set would ask traced numbers for a hash
@@ -232,9 +232,9 @@ def _axes_inside(
     ones: frozenset[str],
     walks: tuple[tuple[tuple[str, bool, int], ...], ...],
 ) -> tuple[tuple[int, ...], ...]:
-    """For each axis of a result, the longer axes that NumPy lays out inside of it.
+    """The longer axes that NumPy lays out inside each axis of a result.
 
-    It follows from the operands' strides, of which it matters which ones are the larger ones (see
+    They follow from the operands' strides, of which it matters which ones are the larger (see
     `_places`). NumPy's own iterator is asked, with axes of extent 2 for all that are longer.
     """
     dims = [*output, *sorted(set(names) - set(output))]
@@ -261,14 +261,14 @@ def _axes_inside(
 
 
 def ordered_strides(shape: Sequence[int], order: str) -> tuple[int, ...]:
-    """Strides, in elements, of a new array: Fortran's for order F, C's for all others."""
+    """The strides, in elements, of a new array in order F, or in C order for any other."""
     if order.upper() == "F":
         return contiguous_strides(shape[::-1])[::-1]
     return contiguous_strides(shape)
 
 
 def _untouchable(axes: Collection[tuple[int, int]]) -> np.ndarray:
-    """An array of the given extents and strides that has no memory, to ask an iterator with."""
+    """An array without memory for given extents and strides, for use with NumPy's iterator only."""
     extents, strides = zip(*axes, strict=True) if axes else ((), ())
     return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), extents, strides)
 
@@ -281,9 +281,9 @@ def _contracted(
     precision: str | None,
     result: TensorSpec,
 ) -> int:
-    """The slot of the result of one step for each stage of the path.
+    """Add a step for each stage of the path; returns the slot of the result.
 
-    What lies between them has the accumulation type.
+    Intermediates have the accumulation type.
     """
     terms = dict(enumerate(contraction.inputs))
     for number, positions in enumerate(path):
@@ -315,7 +315,7 @@ def _contracted(
 def broadcast_extents(
     inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]
 ) -> dict[str, int]:
-    """The extents of dims by name; axes of extent 1 are those that broadcast."""
+    """The extents of dims by name, with axes of extent 1 broadcast."""
     extents: dict[str, int] = {}
     for names, spec in zip(inputs, specs, strict=True):
         for name, extent in zip(names, spec.shape, strict=True):

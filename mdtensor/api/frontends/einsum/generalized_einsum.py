@@ -1,4 +1,4 @@
-"""einsum with other operations than products and sums, or with something after them."""
+"""einsum with other operations than products and sums, or with an epilogue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The options of `einsum` that make a call a reduction, and those that it keeps."""
+    """The options of an `einsum` call that is run as a reduction."""
 
     semiring: str | None
     f: Callable[..., Any] | None
@@ -41,7 +41,7 @@ class Said:
 
 
 def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) -> Any:
-    """`einsum` by way of a reduction.
+    """Run `einsum` as a reduction.
 
     Sums of products keep einsum's types: booleans are combined by or.
     """

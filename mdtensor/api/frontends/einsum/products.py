@@ -1,4 +1,4 @@
-"""`matmul`, `dot`, `inner`, `vdot` and `outer` with NumPy's words and NumPy's results."""
+"""`matmul`, `dot`, `inner`, `vdot` and `outer` with NumPy's signatures and results."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def outer(a: Any, b: Any, out: Array | None = None) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Two operands of a product: their arrays, or the reason why NumPy multiplies them."""
+    """The two operands of a product, with the reason for a fallback to NumPy, if any."""
 
     arrays: Sequence[Array]
     types: Sequence[np.dtype]
@@ -188,7 +188,7 @@ class Given:
 
     @classmethod
     def of(cls, a: Any, b: Any, out: Any = None) -> Given:
-        """The operands of a call."""
+        """The operands of a call, converted, or the reason for a fallback."""
         written = () if out is None else (out,)
         xp = array_module((a, b, *written))
         if reason := reason_of_classes((a, b, *written), optimized=False):
@@ -206,11 +206,11 @@ class Given:
 
     @property
     def common(self) -> np.dtype:
-        """The type of the operands' products; raises DTypeError where they have none in common."""
+        """The common type of the operands; raises DTypeError where there is none."""
         return common_dtype([array.dtype for array in self.arrays])
 
     def by_numpy(self, own: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What NumPy's own function gives, which is counted."""
+        """Fall back to NumPy's own function, and count the call."""
         count_for_numpy(self.types, self.reason)
         return computed_by_numpy(lambda: own(*args, **options), self.reason, self.arrays)
 

@@ -1,4 +1,4 @@
-"""einsum over other semirings than sums of products: shortest paths, likelihoods, relations."""
+"""einsum over semirings other than sums of products: shortest paths, likelihoods, relations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mdtensor.translate.scalar import apply
 
 @dataclass(frozen=True, slots=True)
 class Semiring:
-    """What takes the place of the product of elements, and of their sum.
+    """A product of elements and an operator in place of the sum.
 
     `distributes` says that the operator can be applied to some operands before the others come in,
     whatever the elements. A maximum of products is none, since negative factors turn the order
@@ -44,12 +44,12 @@ class Semiring:
 
 
 def total(*elements: Any) -> Any:
-    """The sum of the elements at one point."""
+    """The sum of elements."""
     return reduce(lambda lhs, rhs: lhs + rhs, elements)
 
 
 def all_true(*elements: Any) -> Any:
-    """Whether no element at one point is 0."""
+    """Whether all elements are nonzero."""
     return reduce(lambda lhs, rhs: lhs & rhs, (apply("ne", element, 0) for element in elements))
 
 
@@ -63,7 +63,7 @@ SEMIRINGS: Mapping[str, Semiring] = {
 
 
 def semiring_of(name: str | None, f: Callable[..., Any] | None, combine: Said | None) -> Semiring:
-    """The semiring of that name, or the function and the operator that were given instead.
+    """The semiring of a name, or one of a given function and operator.
 
     Raises TranslationError for an unknown name, and for a name besides functions.
 
@@ -83,7 +83,7 @@ def semiring_of(name: str | None, f: Callable[..., Any] | None, combine: Said | 
 
 
 def in_stages(reduction: Reduction, specs: Sequence[TensorSpec], optimize: Optimize) -> Program:
-    """A reduction of a classic string by pairs of operands, where its operator distributes.
+    """A reduction in pairwise stages along a path, where the operator distributes.
 
     It is one `md_hom` where a path saves nothing, or where operands of different types or empty
     dims would make intermediates differ from what they are as parts of the whole.
@@ -109,7 +109,7 @@ def _staged(
     specs: Sequence[TensorSpec],
     path: Path,
 ) -> Program:
-    """The steps of a path; what lies between them has the type in which the whole is combined."""
+    """The steps of a path, with intermediates in the type of the reduction as a whole."""
     (held,) = whole.scalar.result_dtypes
     (result,) = (buffer.spec for buffer in whole.outputs)
     builder = ProgramBuilder(specs)
@@ -135,7 +135,7 @@ def _space(
     output: tuple[str, ...] | None,
     needed: set[str],
 ) -> IndexSpace:
-    """The dims of some operands; without an output, those that are needed later remain."""
+    """The index space of a stage; without an output, the dims that later stages need are kept."""
     extents = broadcast_extents([names for names, _, _ in terms], [spec for _, spec, _ in terms])
     inputs = tuple(
         tuple(

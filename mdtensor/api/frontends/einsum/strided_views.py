@@ -1,4 +1,4 @@
-"""Sums for indices in NumPy's words: a classic string on views that overlap."""
+"""Sums as indices in NumPy's terms: a classic string on overlapping views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdtensor.translate.einsum.subscripts import parse
 def windows(
     subscripts: str, operands: Sequence[np.ndarray], extents: Mapping[str, int] | None = None
 ) -> tuple[str, list[np.ndarray]] | None:
-    """An einsum string without sums, and views of the operands on which it means the same.
+    """A string without sums, and views of the operands on which it is equivalent.
 
     None where no views do: where elements are indices, or there are more dims than letters.
 
@@ -45,7 +45,7 @@ def windows(
 
 
 def _strides(operand: np.ndarray, axes: Sequence[AffineSum]) -> dict[str, int]:
-    """Bytes from one element of a dim to the next, of every dim that walks an operand."""
+    """The stride of each dim over an operand, in bytes."""
     found: dict[str, int] = {}
     for stride, axis in zip(operand.strides, axes, strict=True):
         for name, coefficient in axis.dims:
@@ -54,5 +54,5 @@ def _strides(operand: np.ndarray, axes: Sequence[AffineSum]) -> dict[str, int]:
 
 
 def _from_origin(operand: np.ndarray, axes: Sequence[AffineSum]) -> np.ndarray:
-    """The operand from the element on that all dims reach at 0."""
+    """The operand sliced from its first element on that is read: that of index 0 in all dims."""
     return operand[tuple(slice(axis.offset, None) for axis in axes)]

@@ -1,4 +1,4 @@
-"""`tensordot` with NumPy's words and NumPy's results."""
+"""`tensordot` with NumPy's signature and results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> li
 
 
 def _two_lists(axes: Any) -> tuple[list[int], list[int]]:
-    """The axes of both operands: a list for each, or a number of them."""
+    """The contracted axes of both operands, from a count or from a list for each."""
     hint = "a number of axes, or two lists of them: ([1, 2], [0, 1])"
     try:
         if not is_iterable(axes):

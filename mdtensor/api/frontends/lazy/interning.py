@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def register(functions: Mapping[Any, Callable[..., Any]]) -> None:
-    """Has lazy arrays answer to functions of NumPy."""
+    """Registers implementations of NumPy's functions for lazy arrays."""
     FUNCTIONS.update(functions)
 
 
@@ -56,19 +56,19 @@ reshaped = _remembered(slices.reshaped)
 
 @_remembered
 def of_array(shape: tuple[int, ...], dtype: np.dtype) -> FusedValue:
-    """The elements of an array as they are."""
+    """The expression that reads an array as it is."""
     return slices.fused_from_source(Leaf(0, shape, dtype.newbyteorder("=")))
 
 
 @_remembered
 def combined(build: Callable[..., Expr], *operands: FusedValue | Expr) -> FusedValue:
-    """An expression of the operands' elements; functions that are equal build the same one."""
+    """An elementwise expression of operands; equal functions give equal expressions."""
     return slices.combined(operands, build)
 
 
 @_remembered
 def reduced(value: FusedValue, op: str, axes: tuple[int, ...], keepdims: bool) -> FusedValue:
-    """The value with axes combined by a named operator."""
+    """The value reduced over axes by a named operator."""
     return slices.reduced(value, op, axes, keepdims=keepdims)
 
 
@@ -76,12 +76,12 @@ def reduced(value: FusedValue, op: str, axes: tuple[int, ...], keepdims: bool) -
 def assembled(
     shape: tuple[int, ...], places: tuple[tuple[AffineIndex, ...], ...], *values: FusedValue
 ) -> FusedValue:
-    """An array that is put together of values, each at its places."""
+    """An array assembled from values at given places."""
     return slices.assembled(shape, list(map(ArrayPart, places, values)))
 
 
 def sliced(value: FusedValue, key: object) -> FusedValue:
-    """The value at a basic index of NumPy."""
+    """The value under a basic index of NumPy."""
     items = [_hashable(item) for item in _listed(key)]
     if None in items:
         return slices.sliced(value, key)
@@ -93,7 +93,7 @@ def _listed(key: object) -> tuple[Any, ...]:
 
 
 def _hashable(item: Any) -> tuple[Any, ...] | None:
-    """What tells an item of an index; None for other ones than most are."""
+    """A hashable key of a common index item; None for any other."""
     if type(item) is slice:
         parts = (item.start, item.stop, item.step)
         return parts if all(part is None or type(part) is int for part in parts) else None
@@ -108,7 +108,7 @@ def _sliced(value: FusedValue, *items: tuple[Any, ...]) -> FusedValue:
 
 @_remembered
 def renumbered(value: FusedValue, numbers: tuple[int, ...]) -> FusedValue:
-    """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
+    """The value with its leaves renumbered: `numbers[n]` in place of leaf n."""
     if numbers == tuple(range(len(numbers))):
         return value
     return slices.renumbered(value, numbers)
@@ -116,7 +116,7 @@ def renumbered(value: FusedValue, numbers: tuple[int, ...]) -> FusedValue:
 
 @_remembered
 def in_order(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]]:
-    """The value with its leaves numbered as they are read first, and their numbers before."""
+    """The value with leaves renumbered in order of their first read, and the former numbers."""
     numbers = tuple([leaf.number for leaf in value.leaves])
     places = {number: place for place, number in enumerate(numbers)}
     return slices.renumbered(value, places), numbers
@@ -124,7 +124,7 @@ def in_order(value: FusedValue) -> tuple[FusedValue, tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class OfUfunc:
-    """The elements of one of a ufunc's results, by the types that NumPy found for it."""
+    """One result of a ufunc as a function of elements, for the types of a given loop."""
 
     ufunc: np.ufunc
     taken: tuple[np.dtype, ...]
@@ -145,7 +145,7 @@ class OfUfunc:
 
 @lru_cache(_MOST)
 def of_ufunc(ufunc: np.ufunc, given: Sequence[Any], weak: Sequence[bool]) -> tuple[OfUfunc, ...]:
-    """The results of a ufunc on operands of types; those of Python's numbers are `weak`.
+    """The results of a ufunc for operand types; `weak` marks Python numbers.
 
     Raises TypeError where NumPy has none.
     """
@@ -157,12 +157,12 @@ def of_ufunc(ufunc: np.ufunc, given: Sequence[Any], weak: Sequence[bool]) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """An element that is converted to types, one after the other."""
+    """A conversion of an element through a sequence of types."""
 
     dtypes: tuple[np.dtype, ...]
 
     def __call__(self, element: Expr) -> Expr:
-        """The expression of an element."""
+        """The expression of the converted element."""
         for dtype in self.dtypes:
             element = scalar.cast(element, dtype)
         return element
@@ -170,13 +170,13 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """A sum of so many elements as their mean."""
+    """A division of a sum by a count, for means."""
 
     count: int
     dtype: np.dtype
 
     def __call__(self, total: Expr) -> Expr:
-        """The expression of a sum."""
+        """The expression of the mean."""
         # Kernels multiply complex numbers, but do not divide them.
         is_complex = total.dtype.kind == "c" and self.count
         return scalar.cast(
@@ -186,10 +186,10 @@ class Divided:
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """An element that is rounded to so many decimals."""
+    """A rounding of an element to a number of decimals."""
 
     decimals: int
 
     def __call__(self, element: Expr) -> Expr:
-        """The expression of an element."""
+        """The expression of the rounded element."""
         return scalar.cast(rounded(apply, element, self.decimals), element.dtype)

@@ -47,7 +47,7 @@ Axis = int | str | Sequence[int | str] | None  # by name in calls on DataArrays 
 
 
 class LazyArray(NDArrayOperatorsMixin):
-    """An expression of arrays that is not computed yet; `mdtensor.lazy` makes one of an array.
+    """An array expression that is not computed yet; made by `mdtensor.lazy`.
 
     It takes NumPy's arithmetic, comparisons and ufuncs, `np.where`, basic slices, and reductions;
     the types are NumPy's. Numbers become constants of the kernel, scalars of NumPy and arrays
@@ -83,13 +83,13 @@ class LazyArray(NDArrayOperatorsMixin):
 
     @property
     def array(self) -> Array | None:
-        """The array that this is, where nothing is left to compute."""
+        """The underlying array, if there is nothing left to compute; else None."""
         is_plain = self._value == interning.of_array(self.shape, self.dtype)
         return self._arrays[0] if is_plain and self._arrays[0].dtype == self.dtype else None
 
     @property
     def T(self) -> LazyArray:  # noqa: N802
-        """The axes in reverse order."""
+        """The array with its axes reversed."""
         return self.transpose()
 
     @property
@@ -103,7 +103,7 @@ class LazyArray(NDArrayOperatorsMixin):
         return elementwise(_IMAGINARY_PART, self)
 
     def evaluate(self, out: Array | None = None) -> Any:
-        """The computed array, in C order, or `out`, which may be one of the arrays read.
+        """Compute the expression into a new array in C order, or into `out`.
 
         Raises ShapeError or DTypeError for an `out` that does not fit, DeviceError for arrays of
         several devices.
@@ -224,7 +224,7 @@ class LazyArray(NDArrayOperatorsMixin):
         return FUNCTIONS[original("numpy.dot")](self, b, out)
 
     def reshape(self, *shape: Any, order: Any = "C") -> LazyArray:
-        """The elements on another shape, as they follow each other in C's or Fortran's order."""
+        """The elements in another shape, in C or Fortran order."""
         listed: Any = shape[0] if len(shape) == 1 else shape
         return FUNCTIONS[np.reshape](self, listed, order)
 
@@ -259,7 +259,7 @@ class LazyArray(NDArrayOperatorsMixin):
         return into(elementwise(Converted((dtype,)), total), out)
 
     def _total(self, op: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype) -> LazyArray:
-        """The reduction of elements that are converted to `dtype`, in the type it is done in."""
+        """The reduction of elements converted to `dtype`, in that reduction's accumulator type."""
         wide = accumulation_dtype(dtype) if op in ("add", "mul") else dtype
         elements = interning.combined(Converted((dtype, wide)), self._value)
         return self._like(interning.reduced(elements, op, tuple(axes), bool(keepdims)))
@@ -346,7 +346,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
 
 def as_lazy(array: Any) -> LazyArray:
-    """The array as an expression; a lazy array as it is."""
+    """An array as a lazy expression; a lazy array unchanged."""
     if isinstance(array, LazyArray):
         return array
     if type(array) is np.ndarray and is_computed(array.dtype):
@@ -363,7 +363,7 @@ def as_lazy(array: Any) -> LazyArray:
 
 
 def _spec_maker_of(array: Any) -> Callable[[str, Any], TensorSpec] | None:
-    """What makes specs of arrays of torch, JAX or xarray, if an array is one of these."""
+    """The spec function for an array of torch, JAX or xarray; None for other arrays."""
     if type(array) is np.ndarray:
         return None
     if is_tensor(array):
@@ -382,7 +382,7 @@ _of_others = with_call_cache(_evaluated, lambda value: value, front_end="lazy")
 
 
 def _skeleton(value: FusedValue) -> Skeleton | None:
-    """The value without its numbers, which arrays of other shapes have others for."""
+    """The value abstracted from its numbers, which differ between shapes; None if that fails."""
     found = without_numbers(value)
     if found is None:
         return None
@@ -395,13 +395,13 @@ def _skeleton(value: FusedValue) -> Skeleton | None:
 
 
 def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
-    """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
+    """An elementwise expression; numbers stay numbers, other operands become lazy arrays."""
     values, arrays = merged(operands)
     return LazyArray(interning.combined(build, *values), arrays)
 
 
 def merged(operands: Sequence[Any]) -> tuple[list[FusedValue | Expr], tuple[Array, ...]]:
-    """The values of operands on one list of arrays; numbers are expressions."""
+    """The operands' values, renumbered for one list of arrays; numbers are expressions."""
     values: list[FusedValue | Expr] = []
     arrays: list[Array] = []
     places: dict[int, int] = {}
@@ -420,7 +420,7 @@ def merged(operands: Sequence[Any]) -> tuple[list[FusedValue | Expr], tuple[Arra
 
 
 def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
-    """The results of a ufunc, in the types that NumPy finds for these operands."""
+    """The results of a ufunc, with the types of NumPy's loop for these operands."""
     operands: list[Any] = [
         x if type(x) is LazyArray or is_number(x) else as_lazy(x) for x in inputs
     ]
@@ -438,7 +438,7 @@ def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
 
 
 def _type_of(number: bool | int | float | complex) -> Any:
-    """The type of a number as NumPy's ufuncs want it."""
+    """The type of a Python number for NumPy's ufunc resolution."""
     return np.dtype(bool) if isinstance(number, bool) else type(number)
 
 
@@ -447,7 +447,7 @@ def _itself(value: LazyArray) -> LazyArray:
 
 
 def into(value: LazyArray, out: Any) -> Any:
-    """The value, computed into an array if there is one; `y += x` gives a lazy y a new value."""
+    """The value, evaluated into `out` if there is one; a lazy `out` gets the value itself."""
     if out is None:
         return value
     if not isinstance(out, LazyArray):
@@ -458,7 +458,7 @@ def into(value: LazyArray, out: Any) -> Any:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes of an argument of that name, counted from the first one."""
+    """The axes of an `axis` argument, as non-negative numbers."""
     try:
         if axis is None:
             return tuple(range(ndim))
@@ -477,7 +477,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
-    """The type of NumPy's sums or products of elements of a type."""
+    """The type of NumPy's sum or product over elements of a type."""
     if asked is not None:
         return as_dtype(asked)
     return ufunc.reduce(np.ones(1, dtype)).dtype

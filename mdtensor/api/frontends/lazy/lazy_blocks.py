@@ -41,7 +41,7 @@ _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 def concatenate(
     arrays: Any, axis: Any = 0, out: Any = None, dtype: object = None, casting: str = "same_kind"
 ) -> Any:
-    """Arrays one behind the other along an axis; without one, of all elements."""
+    """Arrays joined along an axis; flattened first, if the axis is None."""
     parts = _listed(arrays)
     if axis is None:
         parts, axis = [reshape(part, -1) for part in parts], 0
@@ -70,7 +70,7 @@ def concatenate(
 def stack(
     arrays: Any, axis: Any = 0, out: Any = None, dtype: object = None, casting: str = "same_kind"
 ) -> Any:
-    """Arrays of one shape one behind the other along a new axis."""
+    """Arrays of one shape, joined along a new axis."""
     parts = _listed(arrays)
     if any(part.shape != parts[0].shape for part in parts):
         raise ShapeError("arrays that are stacked have one shape")
@@ -80,7 +80,7 @@ def stack(
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> LazyArray:
-    """The elements moved along axes; those that leave one end come in at the other."""
+    """The elements shifted cyclically along axes."""
     value = as_lazy(a)
     if axis is None:
         return reshape(roll(reshape(value, -1), shift, 0), value.shape)
@@ -108,7 +108,7 @@ _Piece = tuple[int, int, "slice | LazyArray"]
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> LazyArray:
-    """The array with borders: constant, edge, reflect, symmetric or wrap."""
+    """The array padded: constant, edge, reflect, symmetric or wrap."""
     value = as_lazy(array)
     one_of("mode", mode, ("constant", "edge", "reflect", "symmetric", "wrap"))
     constants = _for_each_side("constant_values", options.pop("constant_values", 0), value.ndim)
@@ -135,7 +135,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> L
 
 
 def _after(mode: str, extent: int, before: int, after: int) -> list[_Piece]:
-    """What follows an axis: the axis, or its mirror image, again and again."""
+    """The pieces that pad an axis at its end: repetitions of the axis, or of its mirror image."""
     if mode == "edge" or (mode == "reflect" and extent == 1):
         return [(before + extent, after, slice(extent - 1, extent))]
     skipped = 1 if mode == "reflect" else 0
@@ -151,7 +151,7 @@ def _after(mode: str, extent: int, before: int, after: int) -> list[_Piece]:
 
 
 def _before(mode: str, extent: int, before: int) -> list[_Piece]:
-    """What precedes an axis: what would follow it, turned around."""
+    """The pieces that pad an axis at its begin: those of `_after`, mirrored."""
     found: list[_Piece] = []
     for start, count, key in _after(mode, extent, 0, before):
         begin, end, step = cast(slice, key).indices(extent)
@@ -170,7 +170,7 @@ def _steps(period: int, length: int) -> range:
 
 
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
-    """The elements at positions along an axis, which are blocks of equal steps."""
+    """The elements at positions along an axis, by blocks of equal step."""
     value = as_lazy(a)
     if axis is None:
         value, axis = reshape(value, -1), 0
@@ -188,7 +188,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
 
 
 def _positions(indices: Any, extent: int, mode: Any) -> np.ndarray:
-    """Positions from 0 on."""
+    """Positions normalised to count from 0, on the host."""
     one_of("mode", mode, ("raise", "wrap", "clip"))
     given = as_lazy(indices)
     held: Any = given.evaluate() if isinstance(indices, LazyArray) else given._arrays[0]
@@ -210,7 +210,7 @@ def _positions(indices: Any, extent: int, mode: Any) -> np.ndarray:
 
 
 def _runs(places: np.ndarray) -> list[_Piece]:
-    """Positions as slices: runs of equal steps."""
+    """Positions as slices, one for each run of equal step."""
     found: list[_Piece] = []
     steps, start = np.diff(places), 0
     while start < len(places):
@@ -233,7 +233,7 @@ def _runs(places: np.ndarray) -> list[_Piece]:
 
 
 def reshape(a: Any, shape: Any, order: Any = "C", *, copy: Any = None) -> LazyArray:
-    """The elements on another shape; axes that become one are stored, all else is a view."""
+    """The elements in another shape: a view, unless axes are merged, which are stored."""
     value = as_lazy(a)
     one_of("order", order, ("C", "F"))
     if copy is False:
@@ -274,7 +274,7 @@ def _wanted_shape(value: LazyArray, shape: Any) -> tuple[int, ...]:
 def _pieced(
     value: LazyArray, shape: Sequence[int], pieces: Sequence[Sequence[_Piece]]
 ) -> LazyArray:
-    """An array whose axes are in pieces: each combination of them is a block."""
+    """An array assembled from pieces of its axes; each combination of pieces is a block."""
     count = math.prod(map(len, pieces))
     if count > MOST_BLOCKS:
         raise _too_many_blocks(count)
@@ -293,7 +293,7 @@ def _pieced(
 def _assembled(
     like: LazyArray, shape: tuple[int, ...], blocks: Sequence[tuple[Sequence[int], LazyArray]]
 ) -> LazyArray:
-    """Values that begin at such places of an array; of none, an array of the type of another."""
+    """An array assembled from blocks at given starts; an empty one where there are none."""
     kept = [(starts, value) for starts, value in blocks if value.size]
     if not kept:
         return _empty(like, shape)
@@ -312,7 +312,7 @@ def _empty(like: LazyArray, shape: tuple[int, ...]) -> LazyArray:
 
 
 def _single(value: LazyArray, constant: Any) -> LazyArray:
-    """A number as an array of the type of another."""
+    """A number as an array of another array's type."""
     held = np.asarray(constant)
     if held.ndim or kind_of(held.dtype) not in "biufc":
         raise DTypeError(f"constant_values has {shown(constant)}, which is no number")
@@ -323,7 +323,7 @@ def _single(value: LazyArray, constant: Any) -> LazyArray:
 
 
 def _for_each_side(name: str, given: Any, ndim: int) -> list[list[Any]]:
-    """A pair for each axis, from one number, one pair, or one for each axis."""
+    """A pair per axis, from one number, one pair, or a pair for each axis."""
     try:
         held = np.broadcast_to(np.asarray(given), (ndim, 2))
     except (RecursionError, RuntimeError, TypeError, ValueError):

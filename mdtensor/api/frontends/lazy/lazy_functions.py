@@ -1,4 +1,4 @@
-"""NumPy's functions of lazy arrays: what each of them becomes."""
+"""Lazy implementations of NumPy's functions."""
 
 # The functions are a part of lazy arrays, in a module of its own.
 # pyright: reportPrivateUsage=false
@@ -102,7 +102,7 @@ def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
 
 
 def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> LazyArray:
-    """Differences of neighbours along an axis, `n` times; of booleans, whether they differ."""
+    """Differences of neighbours along an axis, `n` times; for booleans, whether they differ."""
     value, times = as_lazy(a), whole("n", n)
     if times < 0 or not value.ndim:
         raise ShapeError(f"{times} differences of an array with {value.ndim} axes")
@@ -123,7 +123,7 @@ def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any =
 
 
 def _end(value: LazyArray, axis: int, given: Any) -> LazyArray | None:
-    """What `diff` puts before or behind an axis: one value stands for a whole slice."""
+    """The `prepend` or `append` array of `diff`; a scalar is broadcast to a slice."""
     if given is None:
         return None
     end = as_lazy(given)

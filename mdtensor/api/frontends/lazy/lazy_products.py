@@ -37,7 +37,7 @@ def einsum(
     casting: Any = "safe",
     optimize: Any = False,
 ) -> Any:
-    """The sum of products that a string says; several operands are multiplied from the left on.
+    """The sum of products for an einsum string; several operands are contracted left to right.
 
     An operand that is computed, and read more than once, is computed once. The result is in C
     order.
@@ -85,7 +85,7 @@ def _contracted(
     kept: tuple[str, ...],
     extents: Any,
 ) -> tuple[LazyArray, tuple[str, ...]]:
-    """The product of two values, or one value, with indices that are not kept summed over.
+    """The product of one or two values, summed over all indices that are not kept.
 
     What is multiplied and added up is converted to the type for that, and the result is of it.
     """
@@ -198,7 +198,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def running(name: str, a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
-    """The sums or products of each element with all before it along an axis."""
+    """The inclusive scan by sums or products along an axis."""
     a = as_lazy(a)
     if axis is None and a.ndim == 0:
         a = a.reshape(1)

@@ -1,4 +1,4 @@
-"""What a directive says of buffers: their scalar types, and where needed their sizes."""
+"""Buffer types of a directive: scalar types, and sizes where they are declared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.translate.python.tuples import as_tuple
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A basic type; indexed by a number, the type of so many elements in a record.
+    """A basic type; indexing it by a number gives an array field of that many elements.
 
     >>> fp64
     float64
@@ -46,7 +46,7 @@ char = _scalar("u1")
 
 
 def dtype_of(said: Any) -> np.dtype:
-    """The NumPy type of a basic type, of a dict of fields, or of what `numpy.dtype` takes.
+    """The NumPy type of a basic type, of a dict of fields, or of an argument of `numpy.dtype`.
 
     Raises DTypeError for anything else.
 
@@ -75,13 +75,13 @@ def _dtype_of(said: Any) -> np.dtype:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """The scalar type of a buffer, and its extents or None where they follow from the loops."""
+    """A buffer's scalar type, and its extents or None if the loops imply them."""
 
     dtype: np.dtype
     shape: tuple[int, ...] | None = None
 
     def taken(self, array: Any) -> Any:
-        """The array; strings as records of their characters, where such are declared."""
+        """The array; strings are viewed as records of characters where these are declared."""
         fields = list((self.dtype.fields or {}).values())
         is_text = len(fields) == 1 and fields[0][0] == np.dtype(("u1", (array.dtype.itemsize,)))
         return array.view(self.dtype) if is_text and array.dtype.kind == "S" else array

@@ -36,7 +36,7 @@ def f_mul(*elements: Any) -> Any:
 
 @dataclass(frozen=True)
 class View:
-    """Index functions of buffers, and the buffers' basic types."""
+    """The index functions and basic types of the buffers of a view."""
 
     kind: str
     dtypes: tuple[np.dtype, ...]
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True)
 class _ViewOf:
-    """`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`: what is read, and where.
+    """`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`: the accesses that are read.
 
     `out_view[T](w=[lambda i, k: (i)])` says so of what is written. A basic type for every buffer,
     and for every access of the buffer a function from indices to places; the types may be left
@@ -83,7 +83,7 @@ out_view = _ViewOf("out_view")
 
 @dataclass(frozen=True)
 class MdHom:
-    """The middle of a program: sizes, scalar function, operators."""
+    """The `md_hom` of a program: its sizes, scalar function and operators."""
 
     extents: tuple[int, ...]
     function: Callable[..., Any]
@@ -145,7 +145,7 @@ md_hom = _MdHomOf()
 
 @dataclass(frozen=True)
 class Dsl:
-    """A program: what flows through `inp_view`, `md_hom` and `out_view`."""
+    """A program of `inp_view`, `md_hom` and `out_view`."""
 
     name: str
     function: Callable[..., Any]
@@ -154,7 +154,7 @@ class Dsl:
     inputs: Mapping[str, BufferType]
 
     def __call__(self, *arrays: Any) -> Any:
-        """Computes the outputs from the inputs; arrays for the outputs may come before them.
+        """Computes the outputs from the inputs; output arrays may be passed before the inputs.
 
         Elements that no access of `out_view` writes stay in arrays that are passed, and are 0 in
         new ones. Raises DTypeError and ShapeError for arrays that are not what was declared.
@@ -185,7 +185,7 @@ class Dsl:
         return call((*self._key, shapes, copied), held, build, out if given else None)
 
     def md_hom(self, *arrays: Any) -> MDHom:
-        """The `MDHom` on arrays like these."""
+        """The `MDHom` for arrays of these layouts."""
         given, operands = self._split(arrays)
         specs = tuple(spec_of_operand(np.asarray(array)) for array in operands)
         return self._md_hom(specs, [tuple(array.shape) for array in given])
@@ -256,7 +256,7 @@ def _declared(view: View, clauses: Mapping[str, BufferType]) -> dict[str, Buffer
 
 
 def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tuple[int, ...]:
-    """Numbers of the passed outputs to which kernels cannot write themselves."""
+    """The indices of passed outputs that kernels cannot write directly."""
     found: list[int] = []
     for number, target in enumerate(targets):
         spec = TensorSpec.of(target.shape, target.dtype.newbyteorder("="))
@@ -269,7 +269,7 @@ def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tup
 def _on_operands(
     found: MDHom, names: Sequence[str], before: Mapping[int, TensorSpec] | None
 ) -> Program:
-    """The step whose operands are all inputs, also those that no access reads.
+    """A program of one step whose operands are all inputs, read by an access or not.
 
     `before` are the specs of passed outputs that are operands too, since what is written in part
     begins as a copy of them; None where no outputs are passed, and all begin as zeros.

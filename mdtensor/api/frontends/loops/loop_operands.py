@@ -1,4 +1,4 @@
-"""Operands of loops: fields of records, words of strings, and where ranges begin."""
+"""Operands of loops: record fields, strings as words, and begins of ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdtensor.translate.reductions.reduction_of_records import WORTH_COPIES
 
 
 def with_fields(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays, and for records also those of their fields."""
+    """The arrays by name, with the fields of records added."""
     found: dict[str, Any] = dict(arrays)
     for name, array in arrays.items():
         fields: tuple[str, ...] = array.dtype.names or ()
@@ -27,7 +27,7 @@ def with_fields(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def as_operand(array: Array, points: int) -> Array:
-    """What kernels read of an array: words of strings; fields that are read often apart.
+    """An array as kernels read it: strings as words, fields that are read often as copies.
 
     Numbers, which become arrays when kernels run, are left as they are.
     """
@@ -43,13 +43,13 @@ def as_operand(array: Array, points: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class BeginCheck:
-    """Raises an error where operands, which are named, make loops begin below 0."""
+    """A check that raises an error where named operands make loops begin below 0."""
 
     begins: tuple[RangeBegin, ...]
     names: tuple[str, ...]
 
     def __call__(self, *operands: Array) -> None:
-        """Looks at the operands."""
+        """Checks the operands."""
         arrays = dict(zip(self.names, operands, strict=True))
         for begin in self.begins:
             told = begin.arrays
@@ -63,7 +63,7 @@ class BeginCheck:
 
 
 def _is_below_0(array: Array) -> bool:
-    """Whether an element is; elements are integers."""
+    """Whether any element of an integer array is negative."""
     return array.dtype.kind == "i" and array.size > 0 and bool(array.min() < 0)
 
 

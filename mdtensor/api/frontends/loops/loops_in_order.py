@@ -1,4 +1,4 @@
-"""Loops whose iterations run one after the other: many small steps, on windows of arrays."""
+"""Loops with sequential iterations: many small steps, on windows of arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdtensor.translate.loops.loop_program import LoopProgram
 
 
 def run_in_order(loops: LoopProgram, operands: Sequence[Array], xp: Any) -> list[Array]:
-    """The results of a program whose steps run one after the other, in arrays of their own.
+    """Run a program's steps one after the other, into new arrays.
 
     Raises ProgramError where calls are planned or differentiated.
     """

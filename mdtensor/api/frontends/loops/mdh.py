@@ -57,7 +57,7 @@ def mdh(
 
 
 def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
-    """Makes a kernel of a function of loops.
+    """Makes a kernel from a function of loops.
 
     `@mdh(out(w=Buffer[T]), inp(M=Buffer[T], v=Buffer[T]), combine_ops(cc, pw(add)))` names an
     operator for every loop of a perfect nest; the body assigns what one point contributes.
@@ -172,7 +172,7 @@ class Directive(Decorated):
 
     @property
     def key(self) -> Hashable:
-        """The function by what it says, and the clauses."""
+        """The cache key of a directive: the function's fingerprint, and its clauses."""
         return function_key(self.function), self._clauses, function_key(self.combinations)
 
     def _translated(self, bound: Bound) -> LoopProgram:
@@ -195,7 +195,7 @@ class Directive(Decorated):
     def _combined(
         self, program: LocalFunction, given: Mapping[str, Any], bound: Bound
     ) -> LoopProgram:
-        """The program of a nest with operators: one `md_hom`, after a copy where it needs one."""
+        """The program of a loop nest with operators: one `md_hom`, after copies if needed."""
         assert self.combinations is not None
         outputs: dict[str, TensorSpec | np.dtype] = {}
         for name, declared in self.outputs.items():
@@ -227,7 +227,7 @@ class Directive(Decorated):
     # Running.
 
     def _run(self, bound: Bound, loops: LoopProgram, key: Hashable) -> dict[str, Array]:
-        """Runs a program; the arrays of all parameters that it writes."""
+        """Runs a program; returns the arrays of all written parameters."""
         arrays = with_fields(bound.arrays) | bound.numbers
         points = max((step.md_hom.points for step in loops.program.steps), default=0)
         operands = [as_operand(arrays[name], points) for name in loops.operands]

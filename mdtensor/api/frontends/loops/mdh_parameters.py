@@ -1,4 +1,4 @@
-"""The parameters of a directive's function: which are buffers, and what a call binds to them."""
+"""Parameters of a directive's function: its buffers, and the binding of a call's arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
 
 @dataclass(frozen=True)
 class Bound:
-    """A call: arrays by the names of parameters, and the values of the other parameters."""
+    """A call's bound arguments: arrays by parameter, and the values of the other parameters."""
 
     arrays: dict[str, Array]
     values: dict[str, Any]
@@ -40,7 +40,7 @@ class Bound:
 
     @property
     def key(self) -> Hashable:
-        """All of the call that shapes the computation."""
+        """The cache key of the call's computation."""
         layouts = tuple((n, a.dtype.str, a.shape, a.strides) for n, a in self.arrays.items())
         constants = tuple((n, _constant(v)) for n, v in self.values.items())
         return layouts, constants, self.blank, self.in_place
@@ -52,12 +52,12 @@ class Bound:
 
     @property
     def numbers(self) -> dict[str, float | complex]:
-        """Numbers that are handed to kernels when they run."""
+        """The numbers that are passed to kernels at run time."""
         return {n: v for n, v in self.values.items() if _is_number(v)}
 
 
 class DirectiveParameters:
-    """The parameters of a function whose `outputs` and `inputs` clauses declare.
+    """The parameters of a function, with the buffers declared by its clauses.
 
     `is_point` says that its body computes one point, since operators combine the loops.
     """
@@ -80,7 +80,7 @@ class DirectiveParameters:
         self.names = self._named_buffers()
 
     def _named_buffers(self) -> dict[str, str]:
-        """By position where the names of buffers are not those of parameters."""
+        """The parameter of each buffer: by name, or by position where names differ."""
         declared = list(dict.fromkeys((*self._outputs, *self._inputs)))
         unknown = [name for name in declared if name not in self._parameters]
         if not unknown:
@@ -93,7 +93,7 @@ class DirectiveParameters:
         return dict(zip(declared, self._parameters, strict=False))
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
-        """The call; outputs may be left out. Raises ArgumentError where other arguments lack."""
+        """Bind a call's arguments. Outputs may be left out; ArgumentError for missing others."""
         outputs = [self.names[name] for name in self._outputs]
         given = len(args) + len(kwargs)
         omitted = [n for n in outputs if n not in kwargs] if self._omits(given, outputs) else []
@@ -145,14 +145,14 @@ class DirectiveParameters:
 
     @cached_property
     def written(self) -> set[str]:
-        """Parameters into whose elements the function may store."""
+        """The parameters whose elements the function may store to."""
         if self._is_point:
             return {self.names[name] for name in self._outputs}
         return stored(program_of(self._function).source)
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array, or a floating scalar of NumPy, which keeps its type."""
+    """Whether a value is an array, or a NumPy floating-point scalar, which keeps its type."""
     return (
         hasattr(value, "shape")
         and hasattr(value, "dtype")
@@ -161,7 +161,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _check_argument(name: str, value: Any, is_written: bool, xp: Any) -> None:
-    """Raises DTypeError for masks, sparse arrays, and what is written but would be a copy."""
+    """Raises DTypeError for masked and sparse arrays, and for outputs that are no arrays."""
     check_mask(name, value)
     check_dense(name, value)
     if is_written and not isinstance(value, xp.ndarray):
@@ -176,7 +176,7 @@ def _check_argument(name: str, value: Any, is_written: bool, xp: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number of Python that is handed to kernels when they run."""
+    """Whether a value is a Python number that is passed to kernels at run time."""
     return isinstance(value, float | complex)
 
 
@@ -185,14 +185,14 @@ def _constant(value: Any) -> Hashable:
 
 
 def spec_of_operand(array: Array) -> TensorSpec:
-    """The spec of an array; of one that is copied before it is used, that of the copy."""
+    """The spec of an array as kernels read it: of a contiguous copy, where they need one."""
     if array.dtype.names is None and addressable(array) and array.dtype.isnative:
         return spec_of(array)
     return TensorSpec.of(array.shape, array.dtype.newbyteorder("="))
 
 
 def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any) -> None:
-    """Loops that mean what they mean in Python need arrays that are not parts of each other."""
+    """Raises ShapeError where a written array shares memory with another one."""
     for name in arrays.keys() & written:
         for other, array in arrays.items():
             if other != name and not is_apart(arrays[name], [array], xp):
@@ -203,7 +203,7 @@ def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any)
 
 
 def _may_be_kept(arrays: Mapping[str, Array], name: str, xp: Any) -> bool:
-    """Whether kernels can write to an array itself: it lies in order, apart from all others."""
+    """Whether kernels can write an array directly: contiguous, and apart from all others."""
     array = arrays[name]
     others = [other for n, other in arrays.items() if n != name]
     in_order = TensorSpec.of(array.shape, array.dtype.newbyteorder("="))

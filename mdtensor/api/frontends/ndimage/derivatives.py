@@ -153,7 +153,7 @@ def generic_laplace(
     *,
     axes: Any = None,
 ) -> Array:
-    """The sum of what a function gives for each axis; as scipy.ndimage.generic_laplace.
+    """The sum of a function's results along each axis; as scipy.ndimage.generic_laplace.
 
     `derivative2(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)` returns the
     second derivative along an axis. `output` is the type that it is to have, for the first axis
@@ -180,7 +180,7 @@ def generic_gradient_magnitude(
     *,
     axes: Any = None,
 ) -> Array:
-    """The length of the vector of what a function gives for each axis.
+    """The Euclidean norm of a function's results along each axis, elementwise.
 
     As scipy.ndimage.generic_gradient_magnitude; for the function see `generic_laplace`.
 
@@ -215,7 +215,7 @@ def _row(given: Filtering, axis: int, weights: Sequence[float], word: Any) -> Pa
 def _gaussian(
     given: Filtering, axis: int, order: int, sigma: Any, word: Any, truncate: float, radius: Any
 ) -> Passes:
-    """A derivative along one axis of the array smoothed along all."""
+    """The passes of a Gaussian derivative along one axis, with smoothing along all."""
     orders = [0] * given.array.ndim
     orders[axis] = order
     on_all = Filtering(given.array, None, word, given.cval)
@@ -223,7 +223,7 @@ def _gaussian(
 
 
 def _of_all_axes(given: Filtering, passes_of: Callable[[int, Any], Passes], join: Join) -> Array:
-    """The passes for each axis and its mode, joined point by point, as one call."""
+    """The passes for each axis with its mode, joined elementwise into one call."""
     dtype, out = given.result()
     chosen = given.chosen()
     if not chosen:
@@ -235,7 +235,7 @@ def _of_all_axes(given: Filtering, passes_of: Callable[[int, Any], Passes], join
 def _generic(
     asked: Filtering, derivative: Derivative, join: Join, arguments: Any, keywords: Any
 ) -> Array:
-    """What a function gives for each axis, joined point by point."""
+    """A user's derivative function along each axis, with the results joined elementwise."""
     in_full()  # The function is called each time.
     array = asked.array
     dtype, out = asked.result()
@@ -282,7 +282,7 @@ def _length(*elements: Expr) -> Expr:
 
 
 def _root(value: Expr) -> Expr:
-    """The square root; that of a complex number has a real part of at least 0."""
+    """The square root; a complex one is the principal root."""
     if value.dtype.kind != "c":
         return apply("sqrt", value)
     real, imaginary = value.real, value.imag

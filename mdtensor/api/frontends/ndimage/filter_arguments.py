@@ -1,4 +1,4 @@
-"""What filters are called with, checked as scipy.ndimage checks it."""
+"""Arguments of filters, checked as scipy.ndimage checks them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """What filters are called with besides their windows: an array, and what is unchecked yet."""
+    """The arguments of a filter besides its window: the array, and unchecked options."""
 
     array: Array
     output: Any
@@ -53,28 +53,28 @@ class Filtering:
     axes: Any = None
 
     def result(self, other: np.ndarray | None = None) -> tuple[np.dtype, Array | None]:
-        """The type of the result, with complex numbers in the array or in another one; `out`."""
+        """The type of the result, complex if the array or `other` is, and the output array."""
         is_complex = "c" in (self.array.dtype.kind, "" if other is None else other.dtype.kind)
         return output_of(self.output, self.array, is_complex=is_complex)
 
     def chosen(self) -> tuple[int, ...]:
-        """The axes to filter along, from 0 on."""
+        """The filtered axes, as non-negative numbers."""
         return axes_of(self.axes, self.array.ndim)
 
     def border(self, by: str = "", hint: str = "") -> Border:
-        """What lies outside of the array, on all sides the same."""
+        """The border of the array, the same on all sides."""
         if not isinstance(self.mode, str):
             raise FilterError(f"A sequence of modes is not supported{by}", hint=hint)
         return border_of(self.mode, self.cval, self.array)
 
     def check_axes(self, name: str, window: np.ndarray) -> None:
-        """Raises FilterError for a window of other axes than those that are filtered along."""
+        """Raises FilterError for a window whose axes are not as many as the filtered ones."""
         count = len(self.chosen())
         if window.ndim != count or 0 in window.shape:
             raise FilterError(f"{name}.ndim ({window.ndim}) must match len(axes) ({count})")
 
     def on_all_axes(self, window: np.ndarray) -> tuple[np.ndarray, list[int]]:
-        """The window with the axes that it lacks, and an origin for each axis.
+        """The window expanded to all axes of the array, and an origin for each.
 
         As in scipy, the window's axes are those of the array in the array's order, whatever the
         order of `axes` is, which says whose the origins are; unless they are all axes.
@@ -92,19 +92,19 @@ class Filtering:
 def filtering(
     array: Any, output: Any, mode: Any, cval: Any, origin: Any = 0, axes: Any = None
 ) -> Filtering:
-    """What a filter is called with; raises DTypeError for what is no array for kernels."""
+    """The arguments of a filter; raises DTypeError for an array without kernels."""
     return Filtering(array_of(array), output, mode, cval, origin, axes)
 
 
 def array_of(argument: Any) -> Array:
-    """The argument as an array of NumPy or CuPy, of a type that kernels compute with."""
+    """The argument as a NumPy or CuPy array of a type with kernels."""
     array = as_array("the array", argument, array_module([argument]))
     check_types([array.dtype])
     return array
 
 
 def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:
-    """The type of the result, and the array that receives it."""
+    """The type of the result, and the output array, if one is given."""
     given = array.dtype.newbyteorder("=")
     if output is None:
         return (np.result_type(given, np.complex64) if is_complex else given), None
@@ -131,7 +131,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
-    """The axes to filter along, from 0 on."""
+    """The filtered axes, as non-negative numbers."""
     if axes is None:
         return tuple(range(ndim))
     given: list[Any] = beginning(axes, MOST_AXES) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -158,7 +158,7 @@ def for_each_axis(value: Any, count: int) -> list[Any]:
 
 
 def weights_of(weights: Any) -> np.ndarray:
-    """Weights in double, on the host."""
+    """The weights as float64 on the host, or complex128."""
     window = _on_host("weights", weights)
     try:
         return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
@@ -167,7 +167,7 @@ def weights_of(weights: Any) -> np.ndarray:
 
 
 def footprint_of(footprint: Any) -> np.ndarray:
-    """Which elements of a window count, on the host."""
+    """The footprint of a window as a boolean array on the host."""
     window = _on_host("footprint", footprint)
     try:
         counted = window.astype(bool)
@@ -185,7 +185,7 @@ def _on_host(name: str, window: Any) -> np.ndarray:
 
 
 def row_of(weights: Any) -> np.ndarray:
-    """Weights along one axis."""
+    """One-dimensional weights."""
     row = weights_of(weights)
     if row.ndim != 1 or not row.size:
         raise FilterError("no filter weights given", hint="weights are a sequence of numbers")
@@ -193,7 +193,7 @@ def row_of(weights: Any) -> np.ndarray:
 
 
 def checked_size(size: Any, origin: Any) -> int:
-    """The size of a window along one axis, in which the origin lies."""
+    """The size of a window along one axis, checked to contain the origin."""
     checked = whole_number("size", size)
     if checked < 1:
         raise FilterError("incorrect filter size", hint="at least 1")
@@ -202,7 +202,7 @@ def checked_size(size: Any, origin: Any) -> int:
 
 
 def check_origin(size: int, origin: int) -> None:
-    """Raises FilterError where the point lies outside of its own window."""
+    """Raises FilterError where a window does not contain its own origin."""
     if not 0 <= size // 2 + origin < size:
         raise FilterError(
             f"Invalid origin {origin} for a window of {size}",
@@ -222,7 +222,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite real number; raises FilterError for anything else, also for texts of one."""
+    """A finite real number; raises FilterError for anything else, including numeric strings."""
     try:
         found = real(name, value)
     except DTypeError as error:
@@ -233,7 +233,7 @@ def number(name: str, value: Any) -> float:
 
 
 def border_of(mode: Any, cval: Any, array: Array) -> Border:
-    """What lies outside of an array, by scipy's word for it."""
+    """The border of an array for a mode of scipy's."""
     if not is_one_of(mode, _MODES):
         raise FilterError(
             f"boundary mode not supported: {shown(mode)}", hint=f"one of {list(_MODES)}"

@@ -1,4 +1,4 @@
-"""Passes of filters over an array, as one computation."""
+"""Filter passes over an array, as one computation."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ Join = Callable[..., Expr]
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Filters one after the other; those that are weighted have a window each."""
+    """A sequence of filters, with a window for each weighted one."""
 
     filters: tuple[Filter, ...]
     windows: tuple[np.ndarray, ...] = ()
 
 
 def filtered(passes: Passes, array: Array, dtype: np.dtype, out: Array | None) -> Array:
-    """The passes one after the other, each on the result of the one before, as one call."""
+    """Apply passes in sequence, as one call."""
     return joined([passes], None, array, dtype, out)
 
 
 def joined(
     rows: Sequence[Passes], join: Join | None, array: Array, dtype: np.dtype, out: Array | None
 ) -> Array:
-    """Rows of passes over an array, whose results `join` makes one of, point by point.
+    """Apply rows of passes to an array, and join their results elementwise by `join`.
 
     What a pass gives is of the type of the result.
     """
@@ -73,7 +73,7 @@ def _computation(
     specs: Sequence[TensorSpec],
     out: TensorSpec,
 ) -> Program:
-    """Steps that read the array or a temporary, and write a temporary or the result."""
+    """The program of rows of passes, through temporaries."""
     builder = ProgramBuilder(specs)
     ends: list[int] = []
     weights = 1
@@ -98,7 +98,7 @@ def _computation(
 def joining(
     builder: ProgramBuilder, ends: Sequence[int], join: Join, out: TensorSpec
 ) -> tuple[int, ...]:
-    """The slot of one value of those that rows end in."""
+    """Add a step that joins the rows' results elementwise; returns its slots."""
 
     def build(*elements: Expr) -> Expr:
         return stored(join(*elements), out.dtype)
@@ -109,7 +109,7 @@ def joining(
 
 
 def _taken(window: np.ndarray, array: Array, dtype: np.dtype) -> Array:
-    """Weights in the type that is computed in, where the array is; footprints as they are."""
+    """A window on the array's device: weights in the computed type, footprints as they are."""
     if window.dtype != np.bool_:
         is_complex = "c" in (array.dtype.kind, window.dtype.kind)
         window = rounded_weights(window, weights_dtype(array.dtype, dtype, is_complex=is_complex))
@@ -126,7 +126,7 @@ def along(
     *,
     weighted: bool = False,
 ) -> Filter:
-    """A window along one axis."""
+    """A one-dimensional window along an axis."""
     sizes, shifts = [1] * ndim, [0] * ndim
     sizes[axis], shifts[axis] = size, shift
     return window_around(combine, sizes, shifts, border, weighted=weighted)
@@ -135,7 +135,7 @@ def along(
 def window_around(
     combine: str, sizes: Sequence[int], shifts: Sequence[int], border: Border, *, weighted: bool
 ) -> Filter:
-    """A window around the point; a sum of elements without weights becomes their mean."""
+    """A window around each point; an unweighted sum becomes the mean."""
     for size, shift in zip(sizes, shifts, strict=True):
         check_origin(size, shift)
     starts = tuple(-(size // 2) - shift for size, shift in zip(sizes, shifts, strict=True))

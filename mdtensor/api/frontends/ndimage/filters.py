@@ -1,4 +1,4 @@
-"""What scipy's filters are: windows over an array, one after the other, as one computation."""
+"""Scipy's filters as sequences of windows over an array, in one computation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdtensor.translate.stencils.md_hom_from_filter import Filter
 
 
 def weighted(given: Filtering, window: np.ndarray, *, flipped: bool) -> Array:
-    """The sum of a window's elements times weights, which are flipped for a convolution."""
+    """The weighted sum of a window, with weights flipped for a convolution."""
     dtype, out = given.result(window)
     given.check_axes("weights", window)
     is_complex = window.dtype.kind == "c"
@@ -39,7 +39,7 @@ def weighted(given: Filtering, window: np.ndarray, *, flipped: bool) -> Array:
 
 
 def gaussian(given: Filtering, sigma: Any, order: Any, truncate: float, radius: Any) -> Array:
-    """Weighted windows along one axis after the other."""
+    """Smooth by weighted windows, one axis after the other."""
     dtype, out = given.result()
     return _passed(gaussian_passes(given, sigma, order, truncate, radius), given, dtype, out)
 
@@ -47,7 +47,7 @@ def gaussian(given: Filtering, sigma: Any, order: Any, truncate: float, radius: 
 def gaussian_passes(
     given: Filtering, sigma: Any, order: Any, truncate: float, radius: Any
 ) -> Passes:
-    """A pass along each axis that has a width."""
+    """A weighted pass along each axis whose width is not 0."""
     array, axes = given.array, given.chosen()
     filters: list[Filter] = []
     rows: list[np.ndarray] = []
@@ -62,7 +62,7 @@ def gaussian_passes(
 
 
 def separable(combine: str, given: Filtering, size: Any) -> Array:
-    """A window that is combined axis by axis; results between are of the output's type."""
+    """Filter by a box, one axis after the other; intermediates have the output's type."""
     array = given.array
     if combine != "add":
         check_order(array)
@@ -92,7 +92,7 @@ def _passed(passes: Passes, given: Filtering, dtype: np.dtype, out: Array | None
 
 
 def extreme(combine: str, given: Filtering, size: Any, footprint: Any) -> Array:
-    """The smallest or largest element of a box, or of the places that a footprint marks."""
+    """The smallest or largest element of a box or a footprint."""
     if footprint is None:
         if size is None:
             raise FilterError("no footprint provided", hint="give size= or footprint=")
@@ -111,20 +111,20 @@ def extreme(combine: str, given: Filtering, size: Any, footprint: Any) -> Array:
 
 
 def check_size(size: Any, footprint: Any) -> None:
-    """Warns of a size beside a footprint, as scipy does, at each call."""
+    """Warns where both a size and a footprint are given, as scipy does, at each call."""
     if size is not None and footprint is not None:
         in_full()
         warn(UserWarning("ignoring size because footprint is set"))
 
 
 def check_order(array: Array) -> None:
-    """Raises DTypeError for elements that have no order."""
+    """Raises DTypeError for element types without an order."""
     if array.dtype.kind == "c":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
 
 
 def copied(array: Array, dtype: np.dtype, out: Array | None) -> Array:
-    """The array as it is, in another type."""
+    """The array copied to another type, or into `out`."""
     if out is None:
         return array.astype(dtype)
     out[...] = array

@@ -115,7 +115,7 @@ def percentile_filter(
 
 
 def _ranked(asked: Filtering, rank: Callable[[int], int], size: Any, footprint: Any) -> Array:
-    """The element whose rank is `rank` of the number of elements in the window."""
+    """The element of a given rank in each window; `rank` maps the window's size to it."""
     array = asked.array
     check_order(array)
     check_size(size, footprint)
@@ -156,7 +156,7 @@ def _ranked(asked: Filtering, rank: Callable[[int], int], size: Any, footprint: 
 
 
 def _sizes(size: Any, footprint: Any, axes: int) -> list[int]:
-    """The sizes of a box, none where a footprint says which elements count."""
+    """The sizes of a box; empty where a footprint is given."""
     if footprint is not None:
         return []
     if size is None:

@@ -1,4 +1,4 @@
-"""The workshop of an engine: candidates are proposed, compiled and kept in its background."""
+"""The workshop of an online search: it proposes, compiles and keeps candidates."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _START = 0.5  # seconds of a process for compilers to begin
 
 
 class Costs:
-    """What each kind of work on an engine took so far, to foretell what it will take."""
+    """Running estimates of the seconds that each kind of background work takes."""
 
     def __init__(self) -> None:
         self._usual = dict(_USUAL)
 
     def usual(self, work: str) -> float:
-        """The seconds that work of this kind should take at most."""
+        """The expected seconds of a kind of work, an upper bound."""
         return self._usual[work]
 
     def took(self, work: str, seconds: float) -> None:
-        """Learns from what was done."""
+        """Updates the estimate with the seconds of finished work."""
         self._usual[work] = max(_USUAL[work], _SPARE * seconds, _FADING * self._usual[work])
 
 
 class BackgroundWorkshop:
-    """Proposes, compiles and keeps candidates for one problem, in the background of an engine.
+    """A workshop that proposes, compiles and keeps candidates on an engine's background thread.
 
     Seconds are those of the clock, as those of calls are: where other programs or the calls
     themselves keep the processors busy, work here takes longer, and so it costs more.
@@ -64,13 +64,13 @@ class BackgroundWorkshop:
         self._key = problem_key(problem)
 
     def usual_seconds(self, work: str) -> float:
-        """The seconds that work of a kind should take at most."""
+        """The expected seconds of a kind of work, an upper bound."""
         apart = self._engine.tiers.apart
         start = _START if work == "compile" and not apart.is_ready else 0.0
         return self._costs.usual(work) + start
 
     def propose(self, trusted: Schedule, told: Told) -> None:
-        """Tells the best candidates by the cost model, and winners of other environments.
+        """Finds the cost model's best candidates and winners of other environments, for `told`.
 
         None where the model had not come to any in time; next time it has more.
         """
@@ -97,7 +97,7 @@ class BackgroundWorkshop:
         self._ask("propose", proposed, told)
 
     def compile(self, expected: float, schedule: Schedule, told: Told) -> None:
-        """Tells the Candidate; None where it cannot be compiled."""
+        """Compiles a schedule and passes `told` the Candidate; None where it does not compile."""
 
         def compiled() -> Candidate:
             source = self._engine.source(self._problem, schedule)
@@ -108,23 +108,23 @@ class BackgroundWorkshop:
 
     @property
     def can_explore(self) -> bool:
-        """Whether there can be a process that searches the space."""
+        """Whether a process that searches the space can be started."""
         return self._explorer.is_possible and read_bytes(self._problem) <= _MOST_BYTES
 
     def may_explore(self) -> bool:
-        """Whether the space may be searched: no other computation's is now."""
+        """Whether the space may be searched: the explorer serves no other computation."""
         return self._explorer.may_begin(self)
 
     def explore(self, known: Known, told: Told) -> None:
-        """Tells the first candidate of the space; None where there is none."""
+        """Begins to search the space; `told` gets the first candidate, None where there is none."""
         self._explorer.begin(self, self._problem, known, self._learning("explore", told))
 
     def go_on(self, seconds: float | None, told: Told) -> None:
-        """Tells the next one, by what the last one cost in calls; None once it is over."""
+        """Passes the last candidate's cost on; `told` gets the next one, None at the end."""
         self._explorer.next(self, seconds, self._learning("go on", told))
 
     def end(self) -> None:
-        """Lets other computations be explored."""
+        """Releases the explorer for other computations."""
         self._explorer.release(self)
 
     def _learning(self, work: str, told: Told) -> Told:

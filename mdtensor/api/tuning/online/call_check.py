@@ -1,4 +1,4 @@
-"""The check of a candidate in a user's call: on its arrays, beside the kernel that is trusted.
+"""The check of a candidate in a user's call, against the trusted kernel on the same arrays.
 
 Both write to memory of their own, poisoned and between guards. What the trusted kernel leaves
 alone must stay poisoned, too; the rest has to be equal, or as near as rounding explains on these
@@ -36,7 +36,7 @@ _BOTH = 2.0
 
 
 class CallCheck:
-    """Checks candidates for a problem on the arrays of calls; `outputs` is memory for theirs."""
+    """A check of candidates on the arrays of a user's calls; `outputs` is for their results."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -48,11 +48,11 @@ class CallCheck:
         return arrays[: len(self.problem.inputs)]
 
     def run(self, candidate: Run, arrays: Sequence[Array]) -> None:
-        """Runs a candidate on the inputs of a launch, into memory of its own."""
+        """Runs a candidate on the inputs of a launch, into separate outputs."""
         candidate(*self.inputs_of(arrays), *[flat.array for flat in self.outputs])
 
     def wrong(self, trusted: Run, candidate: Run, arrays: Sequence[Array]) -> str:
-        """What is wrong with a candidate on these arrays, or an empty string."""
+        """The error in a candidate's results on these arrays, or an empty string."""
         inputs, theirs = self.inputs_of(arrays), guarded_outputs(self.problem)
         poison(theirs)
         trusted(*inputs, *[flat.array for flat in theirs])
@@ -73,7 +73,7 @@ class CallCheck:
         return ""
 
     def _expected(self, inputs: Sequence[Array]) -> Expected:
-        """The definition's results at some points, on the inputs of a call."""
+        """The reference results at some points, from the inputs of a call."""
         flats = [
             flat_of(array, dtype, *input_span(self.problem, number))
             for number, (array, dtype) in enumerate(zip(inputs, self.problem.inputs, strict=True))
@@ -81,7 +81,7 @@ class CallCheck:
         return verification.expected(self.problem, flats, self._rng, _EVALUATIONS, _FEWEST)
 
     def _tolerance(self, number: int, want: Expected, theirs: Flat) -> float:
-        """How far two right results may be apart: by the size of what was summed up."""
+        """The tolerance between two correct results, by the magnitude of the summands."""
         if theirs.memory.dtype.kind != "f":
             return 0.0
         low, high = output_span(self.problem, number)
@@ -97,18 +97,18 @@ class CallCheck:
 
 
 def seconds_of_check(problem: Problem) -> float:
-    """About what a check takes beside the runs of both kernels."""
+    """The approximate seconds of a check, without the runs of both kernels."""
     evaluations = max(_EVALUATIONS, 5 * _FEWEST * _terms(problem) * len(problem.reads))
     return _CHECK_S + _BYTE_S * written_bytes(problem) + _EVALUATION_S * evaluations
 
 
 def written_bytes(problem: Problem) -> int:
-    """The bytes from the first to the last that a problem writes in each of its outputs."""
+    """The total bytes from the first to the last that a problem writes in each output."""
     return _bytes_of(problem, problem.outputs, output_span)
 
 
 def read_bytes(problem: Problem) -> int:
-    """The same of all that it reads."""
+    """The total bytes from the first to the last that a problem reads of each input."""
     return _bytes_of(problem, problem.inputs, input_span)
 
 
@@ -123,14 +123,14 @@ def _bytes_of(
 
 
 def flat_of(array: Array, dtype: np.dtype, low: int, high: int) -> Flat:
-    """The memory of an array from one address to another, in elements from its first; to read."""
+    """A read-only view of an array's memory between two addresses, in elements from its first."""
     first, nbytes = array.__array_interface__["data"][0], (high - low + 1) * dtype.itemsize
     memory = np.asarray(_Memory(array, first + low * dtype.itemsize, nbytes))
     return Flat(memory.view(dtype), -low)
 
 
 class _Memory:
-    """Bytes at an address, which an array keeps."""
+    """Raw bytes at an address, kept alive by an array."""
 
     def __init__(self, array: Array, address: int, nbytes: int) -> None:
         self.array = array

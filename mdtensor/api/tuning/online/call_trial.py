@@ -29,7 +29,7 @@ MOST_EXPECTED = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compiled candidate; it is `expected` to take so many times what the best one takes."""
+    """A compiled candidate, `expected` to take that multiple of the best one's time."""
 
     schedule: Schedule
     source: KernelSource
@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class CallTrial:
-    """What was seen of a candidate so far; each turn stands beside the call before it."""
+    """The state of a candidate's trial: its times, each beside the trusted call before it."""
 
     candidate: Candidate
     run: Callable[..., None]
@@ -49,12 +49,12 @@ class CallTrial:
 
     @property
     def wants_check(self) -> bool:
-        """Whether results are compared next: at first, and once more before it is kept."""
+        """Whether results are compared next: first of all, and again before it is kept."""
         return self.checks == 0 or (self.checks == 1 and self.verdict == "better")
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the candidate is better than the trusted kernel, as far as turns tell."""
+        """Whether the candidate beats the trusted kernel, by the turns so far."""
         turns = len(self.seconds)
         if turns >= _HOPELESS_AFTER and min(self.seconds) > _HOPELESS * max(self.trusted):
             return "worse"
@@ -68,12 +68,12 @@ class CallTrial:
         return "better" if statistics.median(self.seconds) <= limit else "worse"
 
     def expected(self, trusted: float) -> float:
-        """The seconds that a run should take at most, beside a call of the trusted kernel."""
+        """An upper bound on the seconds of a run, given a call of the trusted kernel."""
         if self.seconds:
             return _DOUBT * max(self.seconds[-1], statistics.median(self.seconds))
         return _DOUBT * min(MOST_EXPECTED, max(1.0, self.candidate.expected)) * trusted
 
     def begin_again(self) -> None:
-        """Forgets all times: another kernel is trusted now."""
+        """Clears all times, since the trusted kernel has changed."""
         self.seconds.clear()
         self.trusted.clear()

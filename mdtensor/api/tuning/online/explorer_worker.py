@@ -1,4 +1,4 @@
-"""The explorer's side of online tuning: a process that searches a space, and times nothing.
+"""The explorer process of online tuning, which searches a space and times nothing.
 
 What techniques propose is lowered, compiled and checked here, on random inputs and against the
 definition. What is right and not far too slow is handed to the process whose calls time it.
@@ -51,7 +51,7 @@ _HOPELESS, _FIRST_RUN = 3.0, 5e-3
 
 
 def open_explorer(payload: Mapping[str, str | None]) -> Callable[[Request], Reply]:
-    """A worker's entry: a handler that gives the candidates of a problem, one after the other."""
+    """The worker's entry point: a handler that returns the candidates of a problem one by one."""
     make_room_for_others()
     engine = Engine(open_device(payload["device"], "numpy"), Store.in_memory)
     exploration: Exploration | None = None
@@ -77,12 +77,12 @@ def open_explorer(payload: Mapping[str, str | None]) -> Callable[[Request], Repl
 
 
 def _end() -> None:
-    """Ends the process: calls that earn the next candidate have not been made for long."""
+    """Ends the process after it was idle for long."""
     os._exit(0)
 
 
 class Exploration:
-    """The search of one problem: a thread of its own, which waits while calls try a candidate.
+    """The search of one problem, in a thread that waits while calls try a candidate.
 
     `known` are costs of schedules that were tried before; None of those that failed.
     """
@@ -96,12 +96,12 @@ class Exploration:
         self._thread = threading.Thread(target=self._explore, daemon=True)
 
     def begun(self) -> Reply:
-        """Begins, and returns the first candidate; `over` where there is none."""
+        """Starts the search; returns the first candidate, or `over` where there is none."""
         self._thread.start()
         return self._found.get()
 
     def next(self, seconds: float | None) -> Reply:
-        """The next candidate, once the seconds of the last one are known; None: it failed."""
+        """Resumes the search with the last candidate's seconds, None if it failed; the next one."""
         self._told.put(seconds)
         return self._found.get()
 
@@ -124,7 +124,7 @@ def explore(
     known: Mapping[Schedule, float | None],
     tried: Callable[[Reply], float | None],
 ) -> None:
-    """Searches the space of a problem by what calls tell of candidates that they tried."""
+    """Searches the space of a problem, with candidates measured by calls elsewhere."""
     measurer = MeasuredByCalls(engine, tried)
     abort = speedup(_GAIN, evaluations=_WITHOUT_GAIN) | evaluations(_MOST)
     candidates = Candidates(engine, problem, measurer, SearchOptions(abort=abort))
@@ -142,7 +142,7 @@ def explore(
 
 
 class MeasuredByCalls:
-    """Measures schedules by the calls of another process, which `tried` tells of."""
+    """A measurer whose times are those of another process's calls, by way of `tried`."""
 
     ahead, apart, is_open = 0, True, True
 
@@ -153,17 +153,17 @@ class MeasuredByCalls:
         self._least = math.inf  # of what the model expects
 
     def begin(self, problem: Problem) -> None:
-        """Makes inputs and the reference of a problem."""
+        """Makes the inputs and the reference of a problem."""
         self._arena = TrialBuffers(problem)
 
     def opened(self) -> None:
-        """Nothing is waited for."""
+        """Returns at once: there is no worker to wait for."""
 
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
-        """Returns None: a candidate is compiled when it is asked for."""
+        """Returns None: a candidate is compiled at its trial."""
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
-        """What calls say of a schedule; those that are wrong or hopeless they do not get."""
+        """A schedule's trial in calls; wrong and hopeless ones are rejected here first."""
         arena = self._arena
         assert arena is not None
         try:
@@ -190,13 +190,13 @@ class MeasuredByCalls:
         return Trial("crashed", detail="in calls") if found is None else Trial("ok", found)
 
     def costs(self, schedule: Schedule) -> Mapping[str, float]:
-        """Nothing but times is measured."""
+        """An empty mapping: only times are measured."""
         return {}
 
     def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
-        """All of them."""
+        """All schedules, since programs are not compared here."""
         return list(schedules)
 
     def by_turns(self, schedules: Sequence[Schedule]) -> Turns:
-        """Nothing takes turns here."""
+        """No times: nothing is confirmed here."""
         return [None] * len(schedules)

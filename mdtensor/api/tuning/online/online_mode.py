@@ -1,4 +1,4 @@
-"""Mode "online": the programs that calls run are watched, and computations searched for."""
+"""Mode "online": calls' programs are watched, and their computations searched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _shared: WeakKeyDictionary[Engine, tuple[Costs, SpaceExplorer]] = WeakKeyDiction
 
 
 def watched(share: float, engine: Engine, chosen: Chosen) -> Chosen:
-    """What was chosen for calls, with a program that is watched; itself where nothing is tried.
+    """The choice with a program that an online search watches; unchanged where none runs.
 
     That is the case on GPUs, and for computations that had a winner before.
     """
@@ -58,7 +58,7 @@ def _watch_unseen(engine: Engine, unseen: DeferredChoice) -> Watch | None:
 
 
 def _watch_of(engine: Engine, choice: KernelChoice) -> Watch | None:
-    """The search for what is better than a choice; None where there is none, or no more."""
+    """The online search for a kernel better than a choice; None where none runs, or it ended."""
     problem = choice.problem
     search = _searches.get((engine, problem))
     if search is None:

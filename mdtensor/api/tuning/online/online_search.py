@@ -1,4 +1,4 @@
-"""The online search of one computation: what each of its calls does besides.
+"""The online search of one computation, which advances within its calls.
 
 A call runs the kernel that is trusted, into the caller's arrays, always. What is left of the share
 of its time goes to candidates, which run into memory of their own.
@@ -39,7 +39,7 @@ _RECENT = 31  # calls of the trusted kernel whose times are remembered
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """The kernel that calls run; `is_general` says that it has sizes instead of constants."""
+    """The kernel that calls run; `is_general` if its sizes are arguments instead of constants."""
 
     program: CompiledProgram
     source: KernelSource
@@ -48,14 +48,14 @@ class Trusted:
     is_winner: bool = False
 
     def is_like(self, source: KernelSource, schedule: Schedule) -> bool:
-        """Whether this is the kernel of a schedule with constants, or has the same text."""
+        """Whether a schedule or source gives this same kernel."""
         if not self.is_general and schedule == self.schedule:
             return True
         return source.text == self.source.text
 
 
 class OnlineSearch:
-    """Tries candidates in the calls of one computation. Safe for threads and forks.
+    """A search that tries candidates in the calls of one computation. Safe for threads and forks.
 
     One call at a time is timed and earns; others just run. Nothing is waited for: in the child of a
     fork a search may stand still for good.
@@ -97,11 +97,11 @@ class OnlineSearch:
 
     @property
     def times(self) -> Sequence[float]:
-        """The seconds of the turns of the candidate that is tried now."""
+        """The seconds of the current candidate's turns."""
         return () if self._trial is None else tuple(self._trial.seconds)
 
     def call(self, trusted: Trusted, launch: Launch, arrays: Sequence[Array], share: float) -> None:
-        """Runs a launch of the trusted kernel for its caller, and something else where it is due.
+        """Runs a trusted launch for its caller, with a step of the search where one is due.
 
         Of the launch's seconds, such a `share` is earned.
         """
@@ -135,7 +135,7 @@ class OnlineSearch:
         self._was_plain = trial is None
 
     def _trust(self, trusted: Trusted, before: Trusted | None) -> None:
-        """Takes what was chosen for calls by now; times of another kernel say nothing any more."""
+        """Sets the trusted kernel; times taken with another one are dropped."""
         self._trusted = trusted
         if before is not None and trusted.source.text == before.source.text:
             return
@@ -147,7 +147,7 @@ class OnlineSearch:
                 self._end_trial(self._trial, self._level or None)
 
     def _due(self, arrays: Sequence[Array]) -> CallTrial | None:
-        """The trial that goes on in this call, if any: beside a plain call, and within the share.
+        """The trial to continue in this call, if the call before was plain and time is earned.
 
         A candidate for aligned arrays ends on others, for which it would be compiled again.
         """
@@ -163,7 +163,7 @@ class OnlineSearch:
         return trial if seconds <= self.account.left else None
 
     def _take_turn(self, trial: CallTrial, arrays: Sequence[Array]) -> None:
-        """Times a candidate on inputs as calls find them: before the trusted kernel reads them."""
+        """Times a candidate ahead of the trusted launch, with caches as calls find them."""
         assert self._check is not None
         self._end_trial(trial, None)  # whatever is raised now
         began = self._clock()
@@ -182,7 +182,7 @@ class OnlineSearch:
             self._trial = trial
 
     def _check_trial(self, trial: CallTrial, arrays: Sequence[Array]) -> None:
-        """Compares a candidate's results with the trusted kernel's, behind the caller's launch."""
+        """Compares a candidate's results with the trusted kernel's, after the caller's launch."""
         assert self._check is not None and self._trusted is not None
         self._end_trial(trial, None)
         began = self._clock()
@@ -204,7 +204,7 @@ class OnlineSearch:
             self._trial = trial
 
     def _cost_of(self, trial: CallTrial) -> float:
-        """What a candidate costs by its turns, at the pace of the first trusted kernel."""
+        """A candidate's cost: its turns relative to the trusted kernel, at the first one's pace."""
         self._level = self._level or statistics.median(trial.trusted)
         pairs = zip(trial.seconds, trial.trusted, strict=True)
         return self._level * statistics.median(
@@ -219,7 +219,7 @@ class OnlineSearch:
         self._costs[schedule] = self._cost = cost
 
     def _advance(self) -> None:
-        """Takes what was done elsewhere, or has the next thing done, once that is earned."""
+        """Collects finished background work, or starts the next one once its time is earned."""
         self._calls += 1
         if self._asked is not None:
             if not self._done.empty():
@@ -249,7 +249,7 @@ class OnlineSearch:
             self._finish()
 
     def _explore(self) -> None:
-        """Has the next candidate of the space made, once that is earned and nobody else's turn."""
+        """Requests the space's next candidate, once its time is earned and the explorer is free."""
         work = "go on" if self._has_begun else "explore"
         is_paid = self._workshop.usual_seconds(work) <= self.account.left
         if not is_paid or not self._workshop.may_explore():
@@ -269,7 +269,7 @@ class OnlineSearch:
             self._take_candidate(candidate)
 
     def _told(self, work: str, then: Callable[[Any], None]) -> Callable[[Done], None] | None:
-        """What is told of work that begins now; None where its seconds are not earned yet."""
+        """A callback for work that begins now; None where its seconds are not earned yet."""
         seconds = self._workshop.usual_seconds(work)
         if not self.account.reserve(seconds):
             return None
@@ -277,13 +277,13 @@ class OnlineSearch:
         return self._done.put
 
     def _take_proposals(self, proposals: Sequence[tuple[float, Schedule]] | None) -> None:
-        """Takes what was proposed; where nobody came to anything, it is asked for once more."""
+        """Stores the proposals; None, where the model was late, is requested again."""
         self._tries += 1
         if proposals is not None or self._tries == _TRIES:
             self._proposals = deque(proposals or ())
 
     def _take_candidate(self, candidate: Candidate | None) -> None:
-        """Begins the trial of a candidate, unless it is what calls run anyway."""
+        """Begins the trial of a candidate, unless it equals the trusted kernel."""
         trusted = self._trusted
         assert trusted is not None
         if candidate is None:
@@ -300,7 +300,7 @@ class OnlineSearch:
         self._trial = CallTrial(candidate, candidate.program.launcher())
 
     def _finish(self) -> None:
-        """Ends the search; where nothing was better than a kernel of its own, that one is kept."""
+        """Ends the search; a specialised kernel that no candidate beat is kept as the winner."""
         trusted = self._trusted
         is_own = trusted is not None and not (trusted.is_general or trusted.is_winner)
         if trusted is not None and is_own and self.trials and not self._was_finished:

@@ -1,4 +1,4 @@
-"""Explorers: the space of one computation after another, searched in a process of its own."""
+"""Explorers: processes that search the spaces of computations one after another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPEN_S, _CANDIDATE_S, _IDLE_S = 120.0, 120.0, 30.0
 
 
 class SpaceExplorer:
-    """The explorer of an engine, begun when first needed; it serves one owner at a time.
+    """An engine's explorer process, started on demand; it serves one owner at a time.
 
     Safe for threads. In the child of a fork there is none.
     """
@@ -51,12 +51,12 @@ class SpaceExplorer:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the process can be begun: not for a device that compiles by itself."""
+        """Whether the process can be started: not for a device that compiles by itself."""
         is_here = self._process == os.getpid()
         return is_here and self._engine.device.compiler is not None and may_start()
 
     def may_begin(self, owner: object) -> bool:
-        """Whether the space of an owner's computation may be searched now; it has it from now on.
+        """Acquires the explorer for an owner's computation; whether it succeeded.
 
         False while another one's is.
         """
@@ -71,7 +71,7 @@ class SpaceExplorer:
             self._mine.release()
 
     def release(self, owner: object) -> None:
-        """Lets another computation be explored."""
+        """Releases the explorer for another computation."""
         if self._owner is owner:
             self._owner = None
             if self._worker is not None:
@@ -80,12 +80,12 @@ class SpaceExplorer:
     def begin(
         self, owner: object, problem: Problem, known: Known, told: Callable[[Done], None]
     ) -> None:
-        """Tells the first candidate of a problem's space; None where there is none."""
+        """Starts the search of a problem; `told` gets the first candidate, or None."""
         rows = [(schedule.to_json(), cost) for schedule, cost in known]
         self._ask(owner, {"problem": packed(problem), "known": rows}, told)
 
     def next(self, owner: object, seconds: float | None, told: Callable[[Done], None]) -> None:
-        """Tells the next candidate, by what the last one took in calls; None: it failed."""
+        """Passes the last candidate's seconds on, None if it failed; `told` gets the next one."""
         self._ask(owner, {"seconds": seconds}, told)
 
     def _ask(self, owner: object, request: Any, told: Callable[[Done], None]) -> None:
@@ -110,7 +110,7 @@ class SpaceExplorer:
         return self._worker.call(request, _CANDIDATE_S)
 
     def _candidate(self, reply: dict[str, Any]) -> Candidate | None:
-        """The program of a reply, loaded; its machine code is kept for other processes."""
+        """The candidate of a reply, loaded, with its machine code cached for other processes."""
         if "schedule" not in reply:
             return None
         device, compiled = self._engine.device, unpacked(reply["compiled"])
@@ -119,7 +119,7 @@ class SpaceExplorer:
         return Candidate(schedule, compiled.source, device.load(compiled), reply["expected"])
 
     def _rest(self) -> None:
-        """Ends the process where nobody has it."""
+        """Ends the process if nobody owns it."""
         if self._owner is None and self._worker is not None:
             self._worker.close()
             self._worker = None

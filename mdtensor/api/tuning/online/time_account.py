@@ -1,4 +1,4 @@
-"""The time account of an online search: what calls earned for it, and what it took."""
+"""The time account of an online search: seconds earned by calls, and seconds spent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mdtensor.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What work elsewhere came to: the seconds that it took, and its result."""
+    """The outcome of background work: its seconds and its result."""
 
     seconds: float
     result: Any
 
 
 class Account:
-    """Seconds that calls earned by running, and seconds that a search took from them.
+    """A budget of seconds that calls earn by running, and that a search spends.
 
     What will be done elsewhere is reserved first, and settled when it is known what it took: where
     that was more than was reserved, calls earn it back before anything else begins.
@@ -27,25 +27,25 @@ class Account:
 
     @property
     def left(self) -> float:
-        """What may be spent now."""
+        """The seconds that may be spent now."""
         return self.earned - self.spent - self.reserved
 
     def earn(self, seconds: float) -> None:
-        """Adds what a call earned: a share of its seconds."""
+        """Adds earned seconds: a share of a call's."""
         self.earned += seconds
 
     def spend(self, seconds: float) -> None:
-        """Takes off what was done in a call beside what its caller asked for."""
+        """Subtracts seconds spent within a call."""
         self.spent += seconds
 
     def reserve(self, seconds: float) -> bool:
-        """Sets seconds apart for what begins now; False where there are not so many."""
+        """Reserves seconds for work that begins now; False where there are too few."""
         if seconds > self.left:
             return False
         self.reserved += seconds
         return True
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Takes off what was spent instead of what was reserved for it."""
+        """Replaces a reservation by the seconds actually spent."""
         self.reserved -= reserved
         self.spent += spent

@@ -1,4 +1,4 @@
-"""Watched programs: each launch may be told to an online search, which has more done in it."""
+"""Watched programs: launches that an online search may extend by its own work."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Watch = tuple[Trusted, OnlineSearch]
 
 
 class WatchedProgram(AroundProgram):
-    """A program whose launches are calls of an online search, which `watch` gives.
+    """A program whose launches go through an online search, which `watch` gives.
 
-    It is asked for by launch number `first`, since that takes a look at the problem. The search
+    `watch` is called at launch number `first`, since it takes a look at the problem. The search
     gets such a `share` of the launches' seconds.
     """
 
@@ -36,7 +36,7 @@ class WatchedProgram(AroundProgram):
         self._watch: Watch | None = None
 
     def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
-        """A beginner of the program; what goes on behind the caller's back is not watched."""
+        """A beginner of the program; asynchronous launches are not watched."""
         launch, wait = self.program.beginner(behind=behind)
         return (launch, wait) if wait is not None else (self._around(launch), None)
 
