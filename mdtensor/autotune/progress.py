@@ -25,7 +25,7 @@ class ProgressLine:
     `place` is the number of this search and that of all. `quiet` writes nothing at all. Writes to
     standard error unless given a stream.
 
-    >>> with Progress(budget_s=30, quiet=True) as progress:
+    >>> with ProgressLine(budget_s=30, quiet=True) as progress:
     ...     print(progress.line())
     no result yet | 0 trials | 30 s left
     """

@@ -32,7 +32,8 @@ class UsableDevice:
     def is_called(self, name: str) -> bool:
         """Whether a name means this device: `by`, a part of its name, or torch's name for it.
 
-        >>> Found("Portable Computing Language: cpu", "numpy", object, "opencl").is_called("OpenCL")
+        >>> device = UsableDevice("Portable Computing Language: cpu", "numpy", object, "opencl")
+        >>> device.is_called("OpenCL")
         True
         """
         return is_called(self.name, self.by, name)

@@ -99,7 +99,7 @@ class BufferAccess:
     def at(cls, buffer: int, dims: Iterable[str]) -> BufferAccess:
         """The access at the indices of the given dims, one per axis.
 
-        >>> Access.at(0, "ij")
+        >>> BufferAccess.at(0, "ij")
         (i, j)
         """
         return cls(buffer, tuple(map(AffineIndex.of, dims)))

@@ -16,9 +16,9 @@ Array = Any
 Launch = Callable[..., Any]
 
 REFUSED: Any = object()
-"""What a launch gives that may not run on these arrays."""
+"""The result of a launch that may not run on its arrays."""
 OUT: Any = object()
-"""What a launch gives for the tuple of arrays that its caller gave as `out`."""
+"""The result that stands for the tuple of arrays that the caller gave as `out`."""
 
 _MOST_BYTES = 4096  # of arrays that count by their content
 _WRITEABLE, _OWNED_AND_WRITEABLE = 0x400, 0x404  # bits of `flags.num`

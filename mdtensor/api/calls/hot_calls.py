@@ -26,7 +26,7 @@ from mdtensor.forks import keep_over_forks
 from mdtensor.specs import TensorSpec
 
 MISSED: Any = object()
-"""What the built-in function gives for a call that it does not know."""
+"""The result of the built-in function for an unknown call."""
 
 _VALUES = frozenset((str, int, bool, float, type(None), type))
 _type_of: Any = type

@@ -92,7 +92,7 @@ class Counted(AroundProgram):
 
 
 class TimeSpent:
-    """An account of launches that await a kernel: their number, and the seconds that they took."""
+    """The number of launches that await a kernel, and the seconds that they took."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -101,11 +101,11 @@ class TimeSpent:
 
 
 class Repeated(AroundProgram):
-    """A counted program that calls `tell` as launches on its account come again.
+    """A counted program that calls `tell` on repeated launches, those of its account.
 
     That is at launch 2, and with `often=True` once they took `worth` seconds, and at powers of two:
-    so what was told and came to nothing is told again. Launches of all such programs, of so many
-    `seconds` each, come often once they took `LONG_RUN`.
+    so a request that came to nothing is repeated. Launches of all such programs, of `seconds` each,
+    count as frequent once they took `LONG_RUN`.
     """
 
     spent = 0.0

@@ -33,7 +33,7 @@ _MOST = 4096  # computations that are kept
 
 
 Computation = Callable[[tuple[TensorSpec, ...]], Program]
-"""What is computed of operands of these specs."""
+"""A builder of the program of operand specs."""
 
 
 class Held:

@@ -106,8 +106,8 @@ class Prediction:
     All costs are logarithms. Configurations are rows of features; what is `expected` of them has a
     place for each. How far the model errs is taken from the measurements.
 
-    >>> from mdtensor.lower.schedule.parameter import Parameter
-    >>> space = Space([Parameter("tile", (1, 2, 4, 8)), Parameter("unroll", (1, 2, 4))])
+    >>> from mdtensor.lower.schedule.parameter import SpaceParameter
+    >>> space = Space([SpaceParameter("tile", (1, 2, 4, 8)), SpaceParameter("unroll", (1, 2, 4))])
     >>> features = Features(space)
     >>> def rows(*places): return np.array([features.of(dict(zip(("tile", "unroll"), place)))
     ...     for place in places])

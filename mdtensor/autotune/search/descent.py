@@ -23,8 +23,9 @@ def descended(
     From each start, steps are taken to neighbours of which less is expected, until there is none
     or the start's share of the evaluations is spent. Infinity stands for what cannot be.
 
-    >>> from mdtensor.lower.schedule.parameter import Parameter
-    >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
+    >>> from mdtensor.lower.schedule.parameter import SpaceParameter
+    >>> tile, unroll = SpaceParameter("tile", range(1, 100)), SpaceParameter("unroll", (1, 2, 4, 8))
+    >>> space = Space([tile, unroll])
     >>> def expected(c):
     ...     return abs(c["tile"] - 64) + abs(c["unroll"] - 4)
     >>> start = {"tile": 1, "unroll": 1}

@@ -93,8 +93,9 @@ def search(
     times as `draws` says for each that is measured: the one of which least is expected.
 
     >>> from mdtensor.autotune.search.abort_conditions import evaluations
-    >>> from mdtensor.lower.schedule.parameter import Parameter
-    >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
+    >>> from mdtensor.lower.schedule.parameter import SpaceParameter
+    >>> tile, unroll = SpaceParameter("tile", range(1, 100)), SpaceParameter("unroll", (1, 2, 4, 8))
+    >>> space = Space([tile, unroll])
     >>> def measure(c):
     ...     return Trial("ok", 1e-6 * (1 + abs(c["tile"] - 64) + abs(c["unroll"] - 4)))
     >>> outcome = search(space, measure, budget_s=60, abort=evaluations(200))

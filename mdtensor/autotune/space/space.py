@@ -33,9 +33,9 @@ class Space:
     >>> def divides_rows(tile): return 48 % tile == 0
     >>> def divides_tile(tile, step): return tile % step == 0
     >>> space = Space([
-    ...     Parameter("tile", range(1, 49), (divides_rows,)),
-    ...     Parameter("step", (1, 2, 4, 8, 16), (divides_tile,)),
-    ...     Parameter("order", ("ij", "ji")),
+    ...     SpaceParameter("tile", range(1, 49), (divides_rows,)),
+    ...     SpaceParameter("step", (1, 2, 4, 8, 16), (divides_tile,)),
+    ...     SpaceParameter("order", ("ij", "ji")),
     ... ])
     >>> space
     Space(3 parameters in 2 groups, 60 configurations)

@@ -62,7 +62,7 @@ class BlobStore:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     files = Files(Path(folder))
+    ...     files = BlobStore(Path(folder))
     ...     files.put("key", b"content")
     ...     files.get("key"), files.get("another key")
     (b'content', None)

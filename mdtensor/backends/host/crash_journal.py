@@ -30,7 +30,7 @@ class CrashJournal:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     attempts = Attempts(Path(folder))
+    ...     attempts = CrashJournal(Path(folder))
     ...     with attempts.begun("a program"):
     ...         pass
     ...     attempts.keep("another", CompilerFailedError("crashed", "by SIGSEGV"))

@@ -40,8 +40,8 @@ class SpaceParameter:
 
     >>> def divides_rows(tile): return 96 % tile == 0
     >>> def fits_registers(footprint): return footprint <= 64
-    >>> tile = Parameter("tile", range(1, 97), (divides_rows,))
-    >>> footprint = Parameter("footprint", lambda tile: (4 * tile,), (fits_registers,))
+    >>> tile = SpaceParameter("tile", range(1, 97), (divides_rows,))
+    >>> footprint = SpaceParameter("footprint", lambda tile: (4 * tile,), (fits_registers,))
     >>> footprint
     Parameter('footprint', values of (tile), constraints: fits_registers(footprint))
 
@@ -144,7 +144,8 @@ def running_products(
 
     No product is more than `most`. What follows reads the last one, and none of its factors.
 
-    >>> factors = [(Parameter("r0", (1, 2)), "points0"), (Parameter("r1", (1, 4)), "points1")]
+    >>> r0, r1 = SpaceParameter("r0", (1, 2)), SpaceParameter("r1", (1, 4))
+    >>> factors = [(r0, "points0"), (r1, "points1")]
     >>> [str(parameter) for parameter in running_products("lanes", factors, 8, "registers")][1]
     "Parameter('points0', values of (lanes, r0), constraints: fits_registers(points0))"
     """

@@ -33,7 +33,7 @@ class ConvolutionLayout:
     """The axes of image, filter and result: letters, or numbers for spatial axes.
 
     >>> parse_layout("NHWC,KRSC->NPQK")
-    Layout(image=('N', 0, 1, 'C'), filter=('K', 0, 1, 'C'), result=('N', 0, 1, 'K'))
+    ConvolutionLayout(image=('N', 0, 1, 'C'), filter=('K', 0, 1, 'C'), result=('N', 0, 1, 'K'))
     """
 
     image: tuple[str | int, ...]

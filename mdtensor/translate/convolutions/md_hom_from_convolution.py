@@ -127,10 +127,10 @@ def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
     4. One `md_hom` of that kind computes all.
 
     >>> from mdtensor.translate.convolutions.convolution_axes import strided
-    >>> image = Operand(TensorSpec.of((64, 64)), (0, 1))
-    >>> taps = Operand(TensorSpec.of((3, 3)), (0, 1))
+    >>> image = ConvolutionOperand(TensorSpec.of((64, 64)), (0, 1))
+    >>> taps = ConvolutionOperand(TensorSpec.of((3, 3)), (0, 1))
     >>> axes = (strided(64, 3, 64, before=1),) * 2
-    >>> result = Operand(TensorSpec.of((64, 64)), (0, 1))
+    >>> result = ConvolutionOperand(TensorSpec.of((64, 64)), (0, 1))
     >>> same = Convolution(axes, (), (), image, taps, result, np.dtype("f4"))
     >>> for md_hom in md_homs_from_convolution(same).md_homs:
     ...     print(md_hom)

@@ -30,7 +30,7 @@ def carried_backwards(first: Touch, second: Touch) -> SourceLoop | None:
     `first` comes before `second` in the text. If there is such a loop, all iterations of `first`
     cannot run before those of `second`.
 
-    >>> i = Loop("i", 10)
+    >>> i = SourceLoop("i", 10)
     >>> read = Touch("x", (AffineIndex.of("i", offset=-1),), (i,))
     >>> write = Touch("x", (AffineIndex.of("i"),), (i,))
     >>> carried_backwards(read, write)

@@ -57,7 +57,7 @@ def symbol_of(dtype: np.dtype, operand: RecordOperand, what: str = "", path: Pat
 
     >>> from mdtensor.translate.scalar import param
     >>> person = np.dtype([("id", "i8"), ("name", "S8")])
-    >>> symbol = symbol_of(person, Operand(0, lambda column: param(column.word, "u4")))
+    >>> symbol = symbol_of(person, RecordOperand(0, lambda column: param(column.word, "u4")))
     >>> symbol["name"] == b"Ann"
     ((p0 == 7237185) & (p1 == 0))
     """

@@ -77,13 +77,14 @@ def shared_rows(chain: Sequence[Step]) -> tuple[RowDim, ...]:
     ...     spec = TensorSpec.of([extents[d] for d in extents])
     ...     out = TensorSpec.of([extents[d] for d in kept])
     ...     return MDHom(
-    ...         dims, identity_function([spec.dtype]), (Buffer("x", spec),), (Buffer("y", out),),
-    ...         (Access.at(0, extents),), (Access.at(0, kept),),
+    ...         dims, identity_function([spec.dtype]),
+    ...         (BufferSpec("x", spec),), (BufferSpec("y", out),),
+    ...         (BufferAccess.at(0, extents),), (BufferAccess.at(0, kept),),
     ...     )
     >>> sums = Step(reduction("add", 0, {"i": 4, "j": 3, "k": 5}, of="k"), (0,), (2,))
     >>> largest = Step(reduction("max", 2, {"p": 4, "q": 3}, of="q"), (2,), (1,))
     >>> shared_rows([sums, largest])
-    (Row(extent=4, dims=('i', 'p'), axes=((2, 0),)),)
+    (RowDim(extent=4, dims=('i', 'p'), axes=((2, 0),)),)
     """
     handed = _handed_on(chain)
     if not chain or not handed:

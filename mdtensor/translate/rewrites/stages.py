@@ -23,16 +23,16 @@ def stages(md_hom: MDHom) -> Program:
     """The program whose steps reduce dims by one operator each, or take one prefix sum.
 
     >>> from mdtensor.translate.combine import named
-    >>> x = Buffer("x", TensorSpec.of((4, 3)))
-    >>> y = Buffer("y", TensorSpec.of((4,)))
+    >>> x = BufferSpec("x", TensorSpec.of((4, 3)))
+    >>> y = BufferSpec("y", TensorSpec.of((4,)))
     >>> add = named("add", ["f4"])
     >>> sums = MDHom(
     ...     (Dim("i", 4, PrefixSum(add)), Dim("j", 3, Pointwise(add))),
     ...     identity_function([x.spec.dtype]),
     ...     (x,),
     ...     (y,),
-    ...     (Access.at(0, "ij"),),
-    ...     (Access.at(0, "i"),),
+    ...     (BufferAccess.at(0, "ij"),),
+    ...     (BufferAccess.at(0, "i"),),
     ... )
     >>> for step in stages(sums).steps:
     ...     print(step.operands, step.results, step.md_hom)
