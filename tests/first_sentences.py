@@ -38,7 +38,7 @@ def first_sentence(docstring: str) -> str:
     """The text up to the end of its first sentence or paragraph, on one line.
 
     >>> first_sentence("Sum `x`, e.g. over `i`. Errors: none.")
-    'Sum `x` over dims, e.g. `i`.'
+    'Sum `x`, e.g. over `i`.'
     """
     return " ".join(END.split(docstring.strip(), maxsplit=1)[0].split())
 

@@ -113,8 +113,8 @@ def test_it_is_given_to_a_search():
 def test_rich_is_imported_only_for_a_terminal():
     code = (
         "import sys, io\n"
-        "from mdtensor.autotune.progress import Progress\n"
-        "with Progress(budget_s=1, stream=io.StringIO()): pass\n"
+        "from mdtensor.autotune.progress import ProgressLine\n"
+        "with ProgressLine(budget_s=1, stream=io.StringIO()): pass\n"
         "assert not any(name.split('.')[0] == 'rich' for name in sys.modules)\n"
     )
     children.run("-c", code)

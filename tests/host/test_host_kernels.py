@@ -310,9 +310,9 @@ commands = []
 atexit.register(lambda: print(commands[-1].is_done()))  # and so last
 """
     held = """
-from mdtensor.host.host_devices import Command
-made = Command.__init__
-Command.__init__ = lambda self, *given: (made(self, *given), commands.append(self))[0]
+from mdtensor.host.host_devices import DeviceCommand
+made = DeviceCommand.__init__
+DeviceCommand.__init__ = lambda self, *given: (made(self, *given), commands.append(self))[0]
 k(1)(host.read_write(x))
 threading.Thread(target=lambda x=x: threading.Event().wait(), daemon=True).start()
 """
