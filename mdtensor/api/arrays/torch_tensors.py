@@ -282,10 +282,21 @@ def memory_of(tensor: Any) -> Array:
 
     Raises RuntimeError or TypeError where that is not all there is to the tensor.
     """
+    if not _is_numpys(tensor.dtype) and (
+        tensor.requires_grad or tensor.is_conj() or tensor.is_neg()
+    ):
+        raise RuntimeError("it is more than its memory")
+    try:
+        return _memory_of(tensor)
+    except RuntimeError:
+        # Within `torch.func`, views of a plain tensor are wrapped ones, which have no memory.
+        with sys.modules["torch"]._C._DisableFuncTorch():
+            return _memory_of(tensor)
+
+
+def _memory_of(tensor: Any) -> Array:
     if _is_numpys(tensor.dtype):
         return tensor.numpy()
-    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
-        raise RuntimeError("it is more than its memory")
     return tensor.view(sys.modules["torch"].int16).numpy().view(_bfloat16())
 
 

@@ -132,7 +132,9 @@ def _is_in_memory(tensor: Tensor) -> bool:
 
 
 def _elements_of(tensor: Tensor) -> np.ndarray:
-    return memory_of(tensor.detach().resolve_conj().resolve_neg())
+    # Within `torch.func`, operations on a plain tensor would give wrapped ones, without memory.
+    with importlib.import_module("torch")._C._DisableFuncTorch():
+        return memory_of(tensor.detach().resolve_conj().resolve_neg())
 
 
 class _TensorCall(ForeignCall):

@@ -157,7 +157,7 @@ def launch_of_several(
         return None
     if not link.reads(len(given)) or any(each.request.out is not None for each in seen):
         return None
-    ready = ready_for(program, np)
+    ready = ready_for(program, np, evaluates=True)
     return telling(link.bound(ready.new, len(given), np), ready.served_by)
 
 

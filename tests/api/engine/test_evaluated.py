@@ -206,6 +206,17 @@ def test_several_steps_are_evaluated_one_after_the_other() -> None:
     assert set(tiers(trace)) == {"evaluated"}
 
 
+def test_a_call_of_several_programs_waits_for_no_compiler() -> None:
+    labels = np.arange(31)
+    with mdt.trace() as trace:
+        found = mdt.cross_entropy(A, labels)
+        mdt.cross_entropy(A, labels)
+    powers = np.exp(A)
+    expected = -np.log(powers[labels, labels] / powers.sum(1)).mean()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert set(tiers(trace)) == {"evaluated"}
+
+
 def test_plans_have_kernels() -> None:
     plan = mdt.compile("ij,jk->ki", A, B)
     with mdt.trace() as trace:

@@ -152,6 +152,25 @@ def test_what_torch_does_with_functions() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_plain_tensors_are_read_within_functions_of_torch_func(dtype: torch.dtype) -> None:
+    x, weights, scale = (randn(*shape, grad=False).to(dtype) for shape in ((3, 4), (4, 5), (3, 5)))
+
+    def beside(a: torch.Tensor) -> torch.Tensor:
+        return mdt.einsum("ij,jk->ik", a, weights)
+
+    def apart(a: torch.Tensor) -> torch.Tensor:
+        return mdt.einsum("ij,jk->ik", x, weights) * a
+
+    tight = {"rtol": 1e-2, "atol": 1e-1} if dtype == torch.bfloat16 else {}
+    for _ in range(2):
+        found = torch.func.grad(lambda a: (beside(a) * scale).sum())(x)
+        torch.testing.assert_close(found, scale @ weights.T, **tight)
+        found = torch.func.grad(lambda a: apart(a).sum())(scale)
+        torch.testing.assert_close(found, x @ weights, **tight)
+        torch.testing.assert_close(torch.func.jvp(beside, (x,), (x,))[1], x @ weights, **tight)
+
+
 def test_a_tangent_goes_with_its_tensor() -> None:
     forward = torch.autograd.forward_ad
     a, b, tangent = randn(3, 4, grad=False), randn(4, 5, grad=False), randn(3, 4, grad=False)
