@@ -54,6 +54,21 @@ spread = _remembered(slices.spread)
 reshaped = _remembered(slices.reshaped)
 
 
+def of_scalar(value: scalar.Operand) -> Expr:
+    """The node of a scalar; equal numbers share one, so that values of them are found by identity.
+
+    Floats of 0.0 and complex numbers have signs that `==` does not see.
+    """
+    if type(value) is int or (type(value) is float and value):
+        return _of_number(type(value), value)
+    return scalar.as_expr(value)
+
+
+@lru_cache(_MOST)
+def _of_number(_: type, value: float) -> Expr:
+    return scalar.weak(value)
+
+
 @_remembered
 def of_array(shape: tuple[int, ...], dtype: np.dtype) -> FusedValue:
     """The expression that reads an array as it is."""

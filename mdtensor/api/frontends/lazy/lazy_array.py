@@ -407,7 +407,7 @@ def merged(operands: Sequence[Any]) -> tuple[list[FusedValue | Expr], tuple[Arra
     places: dict[int, int] = {}
     for operand in operands:
         if type(operand) is not LazyArray and (is_number(operand) or isinstance(operand, Expr)):
-            values.append(as_expr(operand))
+            values.append(interning.of_scalar(operand))
             continue
         made = as_lazy(operand)
         held = made._arrays  # pyright: ignore[reportPrivateUsage]
