@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import field
 from typing import Any
@@ -289,9 +290,16 @@ def memory_of(tensor: Any) -> Array:
     try:
         return _memory_of(tensor)
     except RuntimeError:
-        # Within `torch.func`, views of a plain tensor are wrapped ones, which have no memory.
-        with sys.modules["torch"]._C._DisableFuncTorch():
+        with outside_functions():
             return _memory_of(tensor)
+
+
+def outside_functions() -> AbstractContextManager[None]:
+    """A context without the functions of `torch.func` around it.
+
+    Within these, views of a plain tensor are wrapped tensors, which have no memory.
+    """
+    return getattr(sys.modules["torch"]._C, "_DisableFuncTorch", nullcontext)()
 
 
 def _memory_of(tensor: Any) -> Array:

@@ -20,6 +20,7 @@ from mdtensor.api.arrays.torch_tensors import (
     is_tensor,
     is_wrapped,
     memory_of,
+    outside_functions,
     spec_of_tensor,
     tensors_in,
 )
@@ -132,8 +133,7 @@ def _is_in_memory(tensor: Tensor) -> bool:
 
 
 def _elements_of(tensor: Tensor) -> np.ndarray:
-    # Within `torch.func`, operations on a plain tensor would give wrapped ones, without memory.
-    with importlib.import_module("torch")._C._DisableFuncTorch():
+    with outside_functions():
         return memory_of(tensor.detach().resolve_conj().resolve_neg())
 
 

@@ -29,8 +29,9 @@ from mdtensor.translate.scalar import Expr, const, index_of, select
 from mdtensor.translate.scalar_function import ScalarFunction, product
 from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec, ComputedIndex
 
-# Products that an element of a copy of the image is in, on average, where the copy is worth it.
-WORTH_COPY = 200
+# Products per element of a padded copy that are worth the copy: of all windows, and of those at
+# borders, whose blocks have few neighbouring points (docs/adr/0079-what-runs-once-is-evaluated.md).
+WORTH_COPY, WORTH_COPY_OF_BORDERS = 200, 1
 # Borders with taps of their own are worth as many times the blocks that guarded borders take.
 WORTH_BLOCKS = 2
 
@@ -116,7 +117,8 @@ def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
     For those that leave it there are four ways; the first that applies is taken:
 
     1. The image is copied with zeros around it, where each element of the copy is in so many
-       products that they take ten times as long as the copy. Then there is one block.
+       products that they take ten times as long as the copy, or where border windows have at least
+       as many products as the copy has elements. Then there is one block.
     2. Positions at a border take only the taps that meet the image. They are affine too; the
        borders of both sides, or of all remainders by a stride, are one `md_hom` where their
        indices are equally far apart. This is done where it takes at most twice the blocks of
@@ -142,7 +144,11 @@ def md_homs_from_convolution(convolution: Convolution) -> ConvolutionParts:
     if not any(any(axis.margins) for axis in convolution.axes):
         return ConvolutionParts(_md_homs(convolution, _wholes(convolution)))
     padded = _padded(convolution)
-    if _products(padded) >= WORTH_COPY * max(1, padded.image.spec.size):
+    copied_elements = max(1, padded.image.spec.size)
+    if (
+        _products(padded, _wholes(padded)) >= WORTH_COPY * copied_elements
+        or _border_products(convolution) >= WORTH_COPY_OF_BORDERS * copied_elements
+    ):
         copied = on_padded_copy(convolution)
         return ConvolutionParts(
             tuple([step.md_hom for step in copied.steps[2:]]), convolution, copied
@@ -193,8 +199,7 @@ def _exact(convolution: Convolution, most: int) -> list[Block] | None:
 def _guarded(convolution: Convolution) -> list[Block]:
     """Interior and border blocks if the interior is at least half of the work, else the whole."""
     axes = [guarded_runs(axis) for axis in convolution.axes]
-    interior = list(combinations(*(axis.interior for axis in axes)))
-    wholes = _wholes(convolution)
+    interior, wholes = _interior(convolution), _wholes(convolution)
     if 2 * _points(interior) < _points(wholes):
         return wholes
     borders: list[Block] = []
@@ -205,10 +210,20 @@ def _guarded(convolution: Convolution) -> list[Block]:
     return [*interior, *borders]
 
 
-def _products(convolution: Convolution) -> int:
-    """The number of multiplications of a convolution."""
+def _products(convolution: Convolution, blocks: list[Block]) -> int:
+    """The number of multiplications of some blocks of a convolution."""
     others = math.prod(extent for _, extent in (*convolution.kept, *convolution.summed))
-    return others * _points(_wholes(convolution))
+    return others * _points(blocks)
+
+
+def _border_products(convolution: Convolution) -> int:
+    """The number of multiplications of windows that leave the image."""
+    wholes, interior = _wholes(convolution), _interior(convolution)
+    return _products(convolution, wholes) - _products(convolution, interior)
+
+
+def _interior(convolution: Convolution) -> list[Block]:
+    return list(combinations(*(guarded_runs(axis).interior for axis in convolution.axes)))
 
 
 def _points(blocks: list[Block]) -> int:

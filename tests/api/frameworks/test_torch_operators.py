@@ -202,7 +202,7 @@ def test_the_operator_is_what_torch_asks_for() -> None:
         patched.setattr("mdtensor.api.frameworks.autograd_calls.held_as_text", watched)
         a, b = randn(2, 3), randn(3, 7)  # of which no other test multiplies
         product(a, b)
-    text, call = held[0].text, torch.ops.mdtensor.call
+    text, call = held[0].text, torch_operators.register().call
     back = call_text.pullback_text(text, 2, [0, 1], [0])
     c = randn(2, 7)
     for said, tensors in (
