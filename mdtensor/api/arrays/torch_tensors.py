@@ -174,7 +174,7 @@ def is_wrapped(tensor: Any) -> bool:
     """Whether a tensor wraps others or none: a vmap batch, a functorch tensor, or a traced one."""
     if in_graph(tensor):
         return True
-    legacy, wrapped = _functorch(sys.modules["torch"])
+    legacy, _, wrapped = _functorch(sys.modules["torch"])
     return legacy(tensor) or wrapped(tensor)
 
 
@@ -183,13 +183,17 @@ def is_legacy_batched(tensor: Any) -> bool:
     return _functorch(sys.modules["torch"])[0](tensor)
 
 
+def is_functional(tensor: Any) -> bool:
+    """Whether a tensor is one of `torch.func.functionalize`, which writes to it later."""
+    return _functorch(sys.modules["torch"])[1](tensor)
+
+
 @functools.lru_cache(1)
-def _functorch(torch: Any) -> tuple[Callable[[Any], bool], Callable[[Any], bool]]:
-    """Torch's predicates for a batch of its legacy vmap, and for a tensor of `torch.func`."""
+def _functorch(torch: Any) -> tuple[Callable[[Any], bool], ...]:
+    """Torch's predicates: a batch of its legacy vmap, a functional tensor, one of `torch.func`."""
+    names = "is_legacy_batchedtensor", "is_functionaltensor", "is_functorch_wrapped_tensor"
     functorch = getattr(torch._C, "_functorch", None)
-    if functorch is None:
-        return (lambda _: False), (lambda _: False)
-    return functorch.is_legacy_batchedtensor, functorch.is_functorch_wrapped_tensor
+    return tuple([getattr(functorch, name, lambda _: False) for name in names])
 
 
 def in_graph(tensor: Any) -> bool:
@@ -245,6 +249,8 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
         return kind([_part(each, found, of_cuda) for each in several])  # pyright: ignore
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
+    if is_wrapped(value):  # whose memory, if there is any, holds something else
+        raise _NotPlainError
     if value.requires_grad or has_tangent(value):
         if is_followed(value):
             raise _NotPlainError
@@ -290,6 +296,8 @@ def memory_of(tensor: Any) -> Array:
     try:
         return _memory_of(tensor)
     except RuntimeError:
+        if is_wrapped(tensor):  # whose gradient or tangent would be lost
+            raise
         with outside_functions():
             return _memory_of(tensor)
 

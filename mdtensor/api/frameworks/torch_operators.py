@@ -14,6 +14,7 @@ from typing import Any
 from mdtensor.api.arrays.torch_tensors import (
     in_graph,
     is_followed,
+    is_functional,
     is_legacy_batched,
     is_wrapped,
 )
@@ -111,7 +112,7 @@ def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
     if not followed:
         return run_on(text, operands)
     wrapped = [tensor for tensor in followed if is_wrapped(tensor)]
-    if any(in_graph(tensor) or is_legacy_batched(tensor) for tensor in wrapped):
+    if any(in_graph(t) or is_legacy_batched(t) or is_functional(t) for t in wrapped):
         return register().call(text, list(operands))
     plain, transformed = _functions()
     return (transformed if wrapped else plain).apply(text, *operands)

@@ -171,6 +171,36 @@ def test_plain_tensors_are_read_within_functions_of_torch_func(dtype: torch.dtyp
         torch.testing.assert_close(torch.func.jvp(beside, (x,), (x,))[1], x @ weights, **tight)
 
 
+@pytest.mark.parametrize("before", [lambda a: a, torch.exp, lambda a: a[:2]])
+def test_gradients_of_outer_functions_pass_inner_ones(before: Callable[[Any], Any]) -> None:
+    """A tensor that only the outer function differentiates looks plain to the inner one."""
+    x, inner = randn(3, 4, grad=False), randn(2, grad=False)
+
+    def outer(softmax: Callable[[Any], Any]) -> Any:
+        def loss(a: Any) -> Any:
+            weighted = (softmax(before(a)) ** 2).sum()
+            return torch.func.grad(lambda b: weighted * b.sum())(inner).sum()
+
+        return torch.func.grad(loss)(x)
+
+    expected = outer(lambda a: a.softmax(-1))
+    for _ in range(2):
+        torch.testing.assert_close(outer(mdt.softmax), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_functional_tensors_are_read_with_what_was_written_to_them() -> None:
+    def written(summed: Callable[[Any], Any]) -> Any:
+        def function(a: Any) -> Any:
+            b = a + 0
+            b.view(-1).mul_(2)
+            return summed(b)
+
+        return torch.func.functionalize(function)(randn(3, 4, grad=False).abs() * 0 + 1)
+
+    for _ in range(2):
+        assert written(mdt.sum) == 24
+
+
 def test_a_tangent_goes_with_its_tensor() -> None:
     forward = torch.autograd.forward_ad
     a, b, tangent = randn(3, 4, grad=False), randn(4, 5, grad=False), randn(3, 4, grad=False)
