@@ -63,9 +63,15 @@ def called(
     arrays, held_options = mapped_call(held, given, named)
     if traced:
         return _JaxCall(jax, function).run(function, given, named)
-    if on_gpu:
-        arrays, held_options = mapped_call(moved, arrays, held_options)
-    return _returned(jax, function(*arrays, **held_options))
+    if not on_gpu:
+        return _returned(jax, function(*arrays, **held_options))
+    arrays, held_options = mapped_call(moved, arrays, held_options)
+    try:
+        return _returned(jax, function(*arrays, **held_options))
+    finally:
+        # JAX frees its arrays in the order of its own streams, which do not wait for this one.
+        with on_gpu[0].device:
+            cupy_for(on_gpu[0]).cuda.get_current_stream().synchronize()
 
 
 def _canonical(jax: Any, argument: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -150,6 +151,31 @@ def test_arrays_of_numpy_may_stand_beside_those_of_jax() -> None:
     for call in (mdt.einsum, jax.jit(mdt.einsum, static_argnums=0)):
         assert call("ij,jk->ik", a[:0], b).shape == (0, 2)
         np.testing.assert_array_equal(call("ij,jk->ik", a[:, :0], b[:0]), np.zeros((3, 2)))
+
+
+WAITS = r"""
+extern "C" __global__ void waits(long long cycles) {
+  const long long begun = clock64();
+  while (clock64() - begun < cycles) {}
+}
+"""
+
+
+def test_arrays_of_jax_are_read_before_they_are_freed(device: Any) -> None:
+    def wait() -> None:
+        """Keeps the stream of mdtensor's kernels busy for 30 ms, if there is one."""
+        if device.platform != "cpu":
+            cupy = importlib.import_module("cupy")
+            cupy.RawKernel(WAITS, "waits")((1,), (1,), (np.int64(50_000_000),))
+
+    for _ in range(4):
+        a = jnp.full(1 << 20, 2.0).block_until_ready()
+        wait()
+        squares = mdt.einsum("i,i->i", a, a)
+        del a
+        others = [jnp.full(1 << 20, 5.0 + n) for n in range(4)]
+        np.testing.assert_array_equal(squares, np.full(1 << 20, 4.0))
+        del others
 
 
 def test_types_are_those_of_jax() -> None:
