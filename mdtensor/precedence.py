@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 # Seconds behind a call in which the next one may come, and seconds of a burst after which nobody
 # waits for its end: where calls in full go on, the background's work is what makes them faster.
-_GAP, _LONGEST = 0.05, 0.3
+_GAP, _LONGEST = 0.02, 0.3
 _BREATH = 0.0005  # seconds between the steps of background work in any case
 
 _first = _begun = _ended = float("-inf")  # when the burst began, and its last call; and that ended

@@ -53,7 +53,7 @@ def test_nobody_waits_where_no_call_is_prepared(clock: Clock) -> None:
 def test_a_call_that_is_prepared_comes_first(clock: Clock) -> None:
     precedence.preparing()
     clock.due[clock.now + 0.1] = precedence.prepared
-    assert 0.15 <= waited(clock) <= 0.2
+    assert 0.11 <= waited(clock) <= 0.15
 
 
 def test_calls_that_never_stop_are_waited_for_once(clock: Clock) -> None:

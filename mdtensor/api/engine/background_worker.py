@@ -117,12 +117,12 @@ class Background(Generic[Work]):
         if waiting:
             key = max(waiting, key=waiting.__getitem__)
             work, told, _ = self._waiting[key]
-            begun = time.monotonic()
+            begun = time.thread_time()
             try:
                 with working():
                     beside(told, self._do, work)
             finally:
-                self._last_s = time.monotonic() - begun
+                self._last_s = time.thread_time() - begun
                 with self._lock:
                     del self._waiting[key]
                     self._changed.notify_all()
