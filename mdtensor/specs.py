@@ -212,7 +212,8 @@ class Target:
     tells whether groups of one kernel can count themselves, and see what those before them wrote,
     `clusters` whether some that run at one time reach each other's local memory.
     `matrices` tells whether warps multiply matrices of half floats, `bulk_copies` whether four
-    warps do so together, and boxes of arrays copy themselves to local memory. `units` is the number
+    warps do so together, and boxes of arrays copy themselves to local memory. `pairs` tells whether
+    an instruction adds the products of two pairs of bfloat16 to a float32. `units` is the number
     of vectors whose products and sums a core computes in one cycle; on GPUs, where vectors have one
     element, that of work-items. `core` is what groups share on GPUs.
     """
@@ -238,6 +239,7 @@ class Target:
     clusters: bool = False
     matrices: bool = False
     bulk_copies: bool = False
+    pairs: bool = False
     units: int = 1
     core: CoreLimits = CoreLimits()
 

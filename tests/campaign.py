@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.machine import commit, now, processor, tell
+from mdtensor.backends.host.hardware import cpu_flags
 from tests import children
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +64,11 @@ COMMANDS = (
             (", transposed", "500", ("--transposed",)),
             (", bfloat16", "500", ("--bfloats",)),
         )
+    ),
+    *(
+        (_module("kernels by LLVM, pairs", "tests.lower.fuzz_llvm", "--count", "1000", "--pairs"),)
+        if "avx512_bf16" in cpu_flags()
+        else ()
     ),
     *(
         _module(f"calls on {device}", "tests.api.fuzz", "--count", "100", MDTENSOR_DEVICE=device)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import mdtensor as mdt
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.llvm.language import LLVM_IR_AVX512
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.passes import PASSES
 from mdtensor.kernels.program import program_of
@@ -24,6 +28,9 @@ from tests.lower.codegen.test_fuse_kernels import STAGED, chain
 from tests.lower.codegen.test_fuse_rows import by_rows
 from tests.targets import CPU, H200
 
+PAIRS = replace(CPU, dialect="llvm-avx512", pairs=True)
+LANGUAGES = {CPU: OPENCL, H200: CUDA, PAIRS: LLVM_IR_AVX512}
+BF16 = np.dtype(ml_dtypes.bfloat16)
 F2 = TensorSpec.of((8, 32, 32, 64), "f2"), TensorSpec.of((64, 3, 3, 64), "f2")
 
 
@@ -33,6 +40,7 @@ def md_hom_of(*call: Any, **options: Any) -> MDHom:
 
 CALLS: dict[str, Callable[[], MDHom]] = {
     "einsum": partial(md_hom_of, "ij,jk->ik", mdt.spec((64, 128)), mdt.spec((128, 32))),
+    "shorts": partial(md_hom_of, "ij,jk->ik", mdt.spec((64, 8), BF16), mdt.spec((8, 32), BF16)),
     "complex": partial(md_hom_of, "ij,jk->ik", mdt.spec((8, 8), "c8"), mdt.spec((8, 8), "c8")),
     "logsumexp": partial(md_hom_of, "ij->i", mdt.spec((512, 64)), semiring="logsumexp"),
     "argmax": partial(md_hom_of, mdt.reduce, "ij->i", mdt.spec((512, 64)), combine="argmax"),
@@ -48,7 +56,7 @@ CALLS: dict[str, Callable[[], MDHom]] = {
 def lowered(md_hom: MDHom, target: Target) -> None:
     """The way of every call: a program with constants, and one for all shapes."""
     problem = problem_of_device(md_hom, target)
-    dialect = CUDA if target.kind == "gpu" else OPENCL
+    dialect = LANGUAGES[target]
     program_of(problem, ranked(problem, target)[0][1], dialect)
     general, _ = GENERALISE(problem)
     (_, schedule), *_ = ranked(problem, target, general=True)
@@ -71,7 +79,7 @@ def test_what_is_listed_runs_and_what_runs_is_listed() -> None:
     ran = {
         name
         for call in CALLS.values()
-        for target in (CPU, H200)
+        for target in LANGUAGES
         for name in names_run_by(partial(lowered, call(), target))
     }
     ran |= set(names_run_by(lambda: chain(STAGED, STAGED)))

@@ -87,7 +87,7 @@ def assembly(given: np.dtype, wanted: np.dtype, lanes: int, processor: str) -> s
 
 
 PACKAGE = Path(mdtensor.__file__).parent
-OF_TENSOR_CORES = {"matrix_product.py", "panel_product.py", "tensor_maps.py"}
+OF_PRODUCTS = {"matrix_product.py", "panel_product.py", "tensor_maps.py", "pair_products.py"}
 # Names of other libraries' types, and of ours in the words of errors and of NumPy.
 OF_OTHER_LIBRARIES = {"torch_tensors.py", "jax_operators.py", "cuda_comparison.py"}
 
@@ -95,4 +95,4 @@ OF_OTHER_LIBRARIES = {"torch_tensors.py", "jax_operators.py", "cuda_comparison.p
 def test_it_is_declared_in_five_files() -> None:
     said = {path.name for path in PACKAGE.rglob("*.py") if '"bfloat16"' in path.read_text("utf-8")}
     declared = {"specs.py", "llvm_types.py", "conversions.py", "opencl.py", "cuda.py"}
-    assert said - OF_TENSOR_CORES - OF_OTHER_LIBRARIES == declared
+    assert said - OF_PRODUCTS - OF_OTHER_LIBRARIES == declared

@@ -23,6 +23,7 @@ from mdtensor.kernels.languages import Language
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.pair_products import with_pairs
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.rules.row_stores import rows_across
 from mdtensor.lower.schedule.schedule import Schedule
@@ -52,18 +53,23 @@ from tests.workers import REFUSED, RIGHT, Workers, parsed
 FAMILIES = ("cpu", "gpu")
 # What names of such cases end with: of random md_homs, of einsums whose results lie far apart along
 # the lanes, in tiles that are transposed where they have rows that are neighbours, and of einsums
-# of bfloat16, some of whose operands or results are float32 or float64.
-MD_HOM, TRANSPOSED, BFLOATS = "/md_hom", "/transposed", "/bfloats"
+# of bfloat16: some of whose operands or results are float32 or float64, or which are added up by
+# pairs, as LLVM does on some processors.
+MD_HOM, TRANSPOSED, BFLOATS, PAIRS = "/md_hom", "/transposed", "/bfloats", "/pairs"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A quadruple; in a `general` one, extents and strides are run-time sizes."""
+    """A quadruple; in a `general` one, extents and strides are run-time sizes.
+
+    `pairs` says that products are added up by twos (see `lower.problem.pair_products`).
+    """
 
     einsum: Einsum
     schedule: Schedule
     general: bool = False
     seed: int = 0
+    pairs: bool = False
 
     def md_hom(self) -> MDHom:
         return self.einsum.md_hom()
@@ -80,8 +86,16 @@ class Case:
         return [self.problem()]
 
     def problem(self) -> Problem:
+        return generalised(self.fixed())[0] if self.general else self.fixed()
+
+    def fixed(self) -> Problem:
+        """The problem with extents and strides as numbers."""
         problem = problem_from_md_hom(self.einsum.md_hom())
-        return generalised(problem)[0] if self.general else problem
+        return with_pairs(problem) if self.pairs else problem
+
+    @property
+    def has_pairs(self) -> bool:
+        return self.fixed() != replace(self, pairs=False).fixed()
 
 
 def random_case(name: str) -> Case | MDHomCase:
@@ -94,6 +108,8 @@ def random_einsum_case(name: str) -> Case:
     rng = random.Random(name)
     family = name.split("/")[1]
     case, far = _einsum_case(rng, family, is_short=name.endswith(BFLOATS)), list[int]()
+    while name.endswith(PAIRS) and not case.has_pairs:
+        case = replace(_einsum_case(rng, family, is_short=True), pairs=True)
     while name.endswith(TRANSPOSED) and not far:
         case = _einsum_case(rng, family)
         far = [d for d in case.problem().kept if rows_across(case.problem(), d)]
@@ -136,7 +152,7 @@ def run_time_sizes(case: Case) -> tuple[int, ...]:
     """The sizes of a general program, in the order of their names; none for other programs."""
     if not case.general:
         return ()
-    return launch_sizes(problem_from_md_hom(case.einsum.md_hom()), case.schedule, case.seed)
+    return launch_sizes(case.fixed(), case.schedule, case.seed)
 
 
 def other_shapes(case: Case) -> Iterator[Case]:
@@ -258,6 +274,7 @@ def names_of(
 def kind_said(options: argparse.Namespace) -> str:
     """What names of the cases end with that options ask for."""
     asked = {MD_HOM: options.md_homs, TRANSPOSED: options.transposed, BFLOATS: options.bfloats}
+    asked[PAIRS] = getattr(options, "pairs", False)
     return next((kind for kind, is_asked in asked.items() if is_asked), "")
 
 

@@ -52,6 +52,7 @@ def main() -> int:
     kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
     kinds.add_argument("--bfloats", action="store_true", help="einsums of bfloat16")
+    kinds.add_argument("--pairs", action="store_true", help="products by AVX512-BF16")
     options = parsed(parser, outcome, describe)
     if options.case:
         print(describe(options.case))

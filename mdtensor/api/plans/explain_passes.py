@@ -7,6 +7,7 @@ from difflib import unified_diff
 from typing import Any, cast
 
 from mdtensor.api.engine.kernel_choice import DIALECTS
+from mdtensor.api.plans.problem_text import problem_text
 from mdtensor.kernels.cstyle import kernel_text
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.kernel_source import KernelSource
@@ -15,7 +16,6 @@ from mdtensor.kernels.passes import PASSES
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.pass_runner import Pass, watched
 from mdtensor.lower.problem.problem import Problem
-from mdtensor.lower.problem.problem_text import problem_text
 from mdtensor.translate.md_hom import MDHom
 
 AnyPass = Pass[Any, ..., Any]

@@ -48,6 +48,11 @@ _INTRINSICS = {
 }
 
 
+# Numbers of lanes for which AVX512-BF16 has an instruction.
+_PAIRED_LANES = (4, 8, 16)
+U32 = np.dtype(np.uint32)
+
+
 class Values:
     """The emitter of value expressions."""
 
@@ -161,6 +166,10 @@ class Values:
             return self.value(source, lanes, calc.dtype)
         if op == "tf32":
             return self.value(calc.args[0], lanes)
+        if op == "pack":
+            return self._packed(calc, kind)
+        if (pairs := added_pairs(calc)) is not None:
+            return self._dot2(*pairs, lanes)
         if self.language.fused and (terms := fused_terms(calc)):
             arguments = [(kind, self.value(term, lanes, calc.dtype)) for term in terms]
             return builder.call(f"llvm.fma.{mangled(calc.dtype, lanes)}", kind, *arguments)
@@ -168,6 +177,44 @@ class Values:
         if calc.dtype.kind == "f":
             return self._of_floats(calc, kind, args)
         return self._of_integers(calc, kind, args)
+
+    def _packed(self, calc: Calc, kind: str) -> str:
+        """Words of two halves, the first one the lower."""
+        builder, lanes = self.builder, calc.lanes
+        low, high = (self.value(half, lanes, calc.dtype) for half in calc.args)
+        by = "16" if lanes == 1 else self._splat("16", calc.dtype, lanes)
+        return builder.emit(f"or {kind} {low}, {builder.emit(f'shl {kind} {high}, {by}')}")
+
+    def _dot2(self, before: Value, first: Value, second: Value, lanes: int) -> str:
+        """A float32 and the products of two pairs of bfloat16, which are added to it."""
+        builder, kind = self.builder, type_of(F32, lanes)
+        total = self.value(before, lanes)
+        words = [self.value(word, lanes) for word in (first, second)]
+        if lanes in _PAIRED_LANES:
+            halves = f"<{2 * lanes} x bfloat>"
+            of = type_of(U32, lanes)
+            pairs = [(halves, builder.emit(f"bitcast {of} {word} to {halves}")) for word in words]
+            function = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+            return builder.call(function, kind, (kind, total), *pairs)
+        for half in (self._upper_half, self._lower_half):
+            factors = [(kind, half(word, lanes)) for word in words]
+            name = f"llvm.fma.{mangled(F32, lanes)}"
+            total = builder.call(name, kind, *factors, (kind, total))
+        return total
+
+    def _upper_half(self, word: str, lanes: int) -> str:
+        """The float32 whose upper half is that of a word."""
+        return self._half(word, f"and {type_of(U32, lanes)}", 0xFFFF0000, lanes)
+
+    def _lower_half(self, word: str, lanes: int) -> str:
+        """The float32 whose upper half is the lower one of a word."""
+        return self._half(word, f"shl {type_of(U32, lanes)}", 16, lanes)
+
+    def _half(self, word: str, operation: str, number: int, lanes: int) -> str:
+        builder = self.builder
+        by = str(number) if lanes == 1 else self._splat(str(number), U32, lanes)
+        bits = builder.emit(f"{operation} {word}, {by}")
+        return builder.emit(f"bitcast {type_of(U32, lanes)} {bits} to {type_of(F32, lanes)}")
 
     def _select(self, calc: Calc, kind: str) -> str:
         condition, then, otherwise = calc.args
@@ -211,6 +258,20 @@ class Values:
             function = f"llvm.{'u' if unsigned else 's'}{op}.{mangled(dtype, calc.lanes)}"
             return builder.call(function, kind, *((kind, arg) for arg in args))
         raise LoweringError(f"llvm has no {op} of {dtype.name}")
+
+
+def added_pairs(calc: Calc) -> tuple[Value, Value, Value] | None:
+    """A sum's other addend, and the words of the `dot2` that it adds; None for other operations."""
+    if calc.op == "dot2":
+        first, second = calc.args
+        return Literal(0.0, F32), first, second
+    if calc.op != "add" or calc.dtype != F32:
+        return None
+    for own, other in (calc.args, calc.args[::-1]):
+        if isinstance(own, Calc) and own.op == "dot2" and own.lanes == calc.lanes:
+            first, second = own.args
+            return other, first, second
+    return None
 
 
 def _bits(lanes: int) -> str:

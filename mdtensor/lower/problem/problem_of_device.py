@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.data_bounds import with_bounds
+from mdtensor.lower.problem.pair_products import with_pairs
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.widen_comparisons import with_compared_words
 from mdtensor.specs import Target
@@ -23,6 +24,8 @@ def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
         problem = EXACT(problem)
     if target.kind == "cpu":
         problem = BOUND(problem)
+    if target.pairs:
+        problem = PAIR(problem)
     problem = NARROW(problem)
     return WIDEN(problem) if target.kind == "gpu" else problem
 
@@ -42,6 +45,7 @@ def _with_narrow_places(problem: Problem) -> Problem:
 
 EXACT = Pass("keep factors exact", _with_exact_factors)
 BOUND = Pass("bound loops by data", with_bounds)
+PAIR = Pass("multiply pairs", with_pairs)
 NARROW = Pass("narrow tuples", _with_narrow_places)
 WIDEN = Pass("widen comparisons", with_compared_words)
-DEVICE_PASSES = (EXACT, BOUND, NARROW, WIDEN)
+DEVICE_PASSES = (EXACT, BOUND, PAIR, NARROW, WIDEN)

@@ -48,7 +48,7 @@ def flops(problem: Problem) -> float:
 @lru_cache(1024)
 def operations(*exprs: Expr) -> int:
     """Number of distinct arithmetic operations in expressions."""
-    return sum(expr.op not in ("cast", "tf32") for expr in nodes_of(*exprs))
+    return sum(expr.op not in ("cast", "tf32", "pack") for expr in nodes_of(*exprs))
 
 
 def nodes_of(*exprs: Expr) -> set[Expr]:
@@ -87,7 +87,7 @@ def _instructions(nodes: set[Expr]) -> int:
     """Vector instructions of some operations; float extrema cost more, to propagate NaN."""
     extremes = sum(expr.op in ("min", "max") and kind_of(expr.dtype) == "f" for expr in nodes)
     functions = sum(expr.op in LONG_FUNCTIONS for expr in nodes)
-    simple = sum(expr.op != "cast" for expr in nodes)
+    simple = sum(expr.op not in ("cast", "pack") for expr in nodes)
     return simple + (EXTREME - 1) * extremes + (FUNCTION - 1) * functions
 
 

@@ -36,6 +36,9 @@ A, B, X = drawn(5, 40), drawn(40, 6), drawn(30)
 IMAGE, FILTER = drawn(2, 9, 10, 3), drawn(4, 3, 3, 3)
 # More than vectors hold, and a few elements behind the last whole one.
 ROWS, COLUMNS = drawn(37, 131), drawn(131, 45)
+# An even number of products, which some processors add up by twos.
+EVEN, BESIDE, SQUARE = ROWS[:, :130], COLUMNS[:130], drawn(12, 12)
+CHANNELS = drawn(2, 9, 10, 6), drawn(4, 3, 3, 6)
 
 
 @pytest.fixture(params=LANGUAGES, autouse=True)
@@ -56,6 +59,16 @@ def last_of(a: np.ndarray) -> Any:
 CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "einsum": (lambda *arrays: mdt.einsum("ij,jk->ik", *arrays), (A, B)),
     "tails": (lambda *arrays: mdt.einsum("ij,jk->ik", *arrays), (ROWS, COLUMNS)),
+    "pairs in rows": (lambda a, b: mdt.einsum("ij,kj->ik", a, b), (EVEN, EVEN[:9])),
+    "pairs": (lambda *arrays: mdt.einsum("ij,jk->ik", *arrays), (EVEN, BESIDE)),
+    "pairs in columns": (lambda *a: mdt.einsum("ji,jk->ik", *a), (EVEN.T.copy(), BESIDE)),
+    "pairs at odd places": (
+        lambda a, b: mdt.einsum("ij,kj->ik", a, b),
+        (ROWS[:, 1:], ROWS[:, :-1]),
+    ),
+    "pairs backwards": (lambda a: mdt.einsum("ij,kj->ik", a[:, ::-1], a), (EVEN,)),
+    "pairs of one array": (lambda a: mdt.einsum("ij,ji->i", a, a), (SQUARE,)),
+    "pairs of channels": (lambda *a: mdt.conv(*a, padding=1, epilogue="relu"), CHANNELS),
     "columns": (lambda *arrays: mdt.einsum("ij,jk->ki", *arrays), (ROWS, COLUMNS)),
     "rows": (lambda a, b: mdt.einsum("ij,kj->ik", a, b), (ROWS, ROWS[:9])),
     "steps": (lambda a: mdt.einsum("ij,ij->i", a[:, ::2], a[:, ::-2]), (ROWS,)),

@@ -12,6 +12,7 @@ import pytest
 
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.generic_selection import without_parts
+from mdtensor.api.plans.problem_text import problem_text
 from mdtensor.api.tuning.flat_buffer import Flat
 from mdtensor.api.tuning.verification import expected
 from mdtensor.errors import LoweringError
@@ -22,7 +23,6 @@ from mdtensor.lower.problem.data_bounds import dims_around, regular, with_bounds
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.problem_key import problem_key
-from mdtensor.lower.problem.problem_text import problem_text
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.rules.valid import is_valid, validate
 from mdtensor.lower.schedule.schedule import Schedule

@@ -1,0 +1,124 @@
+"""Products of bfloat16 in pairs: a problem over words of two neighbours along a reduced dim.
+
+Processors with AVX512-BF16 multiply both halves of two words and add both products to a float32
+(`vdpbf16ps`), at the pace of one multiply-add. So a sum of products of bfloat16 becomes one of half
+as many steps: factors whose elements are neighbours along the dim are read as words, others as two
+elements each. Two operations are made here alone: `pack(low, high)`, the word of two halves, and
+`dot2(x, y)`, the sum of the products of the halves of two words, in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.register_types import F32
+from mdtensor.lower.problem.problem import Problem, Read
+from mdtensor.translate.combine import named
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.scalar_function import ScalarFunction
+
+_PAIRED = "bfloat16"
+_WORD, _HALF = np.dtype(np.uint32), np.dtype(np.uint16)
+
+
+def with_pairs(problem: Problem) -> Problem:
+    """The problem with two steps of a reduced dim in one; unchanged where that cannot be."""
+    if not _multiplies_shorts(problem):
+        return problem
+    even = [d for d in problem.contracted if (problem.extents[d].constant or 1) % 2 == 0]
+    for d in sorted(even, key=lambda d: -len(_read_as_words(problem, d))):
+        words = _read_as_words(problem, d)
+        if (types := _types(problem, words)) is not None:
+            return _paired(problem, d, words, types)
+    return problem
+
+
+def _multiplies_shorts(problem: Problem) -> bool:
+    """Whether a problem adds up products in float32 of two affine reads of bfloat16."""
+    if problem.operator is None or problem.scanned >= 0 or problem.bounds is not None:
+        return False
+    if problem.scalar.result_dtypes != (F32,) or len(problem.reads) != 2:
+        return False
+    [result] = problem.scalar.results
+    if result.op != "mul" or problem.operator.results != named("add", (F32,)).results:
+        return False
+    factors = [each.args[0] for each in result.args if each.op == "cast" and each.dtype == F32]
+    if any(each.op != "param" or each.dtype.name != _PAIRED for each in factors):
+        return False
+    streams = [problem.streams[read.stream] for read in problem.reads]
+    numbers = sorted([each.number for each in factors])
+    affine = not any(read.computed for read in problem.reads)
+    return numbers == [0, 1] and affine and not any(stream.axes for stream in streams)
+
+
+def _read_as_words(problem: Problem, d: int) -> tuple[int, ...]:
+    """Numbers of the streams whose pairs of elements along a dim lie in words."""
+    found: list[int] = []
+    for n in range(problem.finish_streams):
+        strides = [stride.constant or 0 for stride in problem.streams[n].strides]
+        others = strides[:d] + strides[d + 1 :]
+        offsets = [as_index(r.offset).constant or 0 for r in problem.reads if r.stream == n]
+        if strides[d] == 1 and all(number % 2 == 0 for number in (*others, *offsets)):
+            found.append(n)
+    return tuple(found)
+
+
+def _types(problem: Problem, words: Sequence[int]) -> Mapping[int, np.dtype] | None:
+    """The types that buffers are read in; None where one would be read in two types."""
+    found: dict[int, np.dtype] = {}
+    for n, stream in enumerate(problem.streams):
+        dtype = problem.inputs[stream.buffer]
+        if n < problem.finish_streams:
+            dtype = _WORD if n in words else _HALF
+        if found.setdefault(stream.buffer, dtype) != dtype:
+            return None
+    return found
+
+
+def _paired(
+    problem: Problem, d: int, words: Sequence[int], types: Mapping[int, np.dtype]
+) -> Problem:
+    """The problem with steps of two along a dim."""
+    extents, streams = list(problem.extents), list(problem.streams)
+    extents[d] = _scaled(extents[d], 1, 2)
+    reads: list[Read] = []
+    factors: list[Expr] = []
+    for read in problem.reads:
+        number, offset = len(reads), as_index(read.offset).constant or 0
+        stream = problem.streams[read.stream]
+        strides = list(stream.strides)
+        if read.stream in words:
+            strides = [_scaled(stride, 1, 2) for stride in strides]
+            strides[d] = as_index(1)
+            factors.append(param(number, _WORD))
+            reads.append(replace(read, offset=offset // 2))
+        else:
+            strides[d] = _scaled(strides[d], 2, 1)
+            factors.append(Expr("pack", (param(number, _HALF), param(number + 1, _HALF)), _WORD))
+            next_one = offset + (stream.strides[d].constant or 0)
+            reads += [replace(read, offset=offset), replace(read, offset=next_one)]
+        streams[read.stream] = replace(stream, strides=tuple(strides))
+    dtypes = [types[problem.streams[read.stream].buffer] for read in reads]
+    product = Expr("dot2", tuple(factors), F32)
+    return replace(
+        problem,
+        extents=tuple(extents),
+        scalar=ScalarFunction(tuple(dtypes), (product,), problem.scalar.name),
+        inputs=tuple([types.get(n, dtype) for n, dtype in enumerate(problem.inputs)]),
+        streams=tuple(streams),
+        reads=tuple(reads),
+        reaches=tuple(
+            [
+                (first // 2, (last + 1) // 2 - 1) if types.get(n) == _WORD else (first, last)
+                for n, (first, last) in enumerate(problem.reaches)
+            ]
+        ),
+    )
+
+
+def _scaled(index: Index, by: int, down: int) -> Index:
+    return as_index((index.constant or 0) * by // down)
