@@ -20,8 +20,8 @@ from mdtensor.stage_timer import StageRecorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
 _MOST_WAITING = 256
-# Seconds at most before each piece of work, and no more than the last one took: other threads come
-# first.
+# Seconds at most before each piece of work, and no more than this thread computed for the last one:
+# other threads come first, and what other processes compute is not in their way.
 _PAUSE = 0.05
 # Seconds without work after which what it uses is let go of.
 _IDLE = 10.0
@@ -51,7 +51,7 @@ class Background(Generic[Work]):
         # In the order of asking: work, the recorder of the call that asked for it, and its worth.
         self._waiting: dict[Hashable, tuple[Work, StageRecorder | None, float]] = {}
         self._asked: SimpleQueue[None] = SimpleQueue()  # wakes the thread
-        self._last_s = _PAUSE  # that the last piece of work took
+        self._last_s = _PAUSE  # that this thread computed for the last piece of work
         self._told: set[object] = set()  # places of errors
         self._lock = threading.RLock()
         keep_over_forks(self._lock)

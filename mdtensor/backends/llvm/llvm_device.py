@@ -138,5 +138,5 @@ def _target(jit: JitCompiler, cores: int) -> Target:
         units=units,
         bandwidth=40e9,
         launch_seconds=5e-6,
-        pairs="avx512_bf16" in hardware.cpu_flags(),
+        pairs="+avx512bf16" in jit.features.split(","),
     )

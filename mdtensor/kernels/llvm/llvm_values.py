@@ -50,7 +50,7 @@ _INTRINSICS = {
 
 # Numbers of lanes for which AVX512-BF16 has an instruction.
 _PAIRED_LANES = (4, 8, 16)
-U32 = np.dtype(np.uint32)
+_U32 = np.dtype(np.uint32)
 
 
 class Values:
@@ -168,7 +168,7 @@ class Values:
             return self.value(calc.args[0], lanes)
         if op == "pack":
             return self._packed(calc, kind)
-        if (pairs := added_pairs(calc)) is not None:
+        if (pairs := _added_pairs(calc)) is not None:
             return self._dot2(*pairs, lanes)
         if self.language.fused and (terms := fused_terms(calc)):
             arguments = [(kind, self.value(term, lanes, calc.dtype)) for term in terms]
@@ -179,20 +179,20 @@ class Values:
         return self._of_integers(calc, kind, args)
 
     def _packed(self, calc: Calc, kind: str) -> str:
-        """Words of two halves, the first one the lower."""
+        """Emit words of 32 bits from two vectors of 16-bit ones, the first one the lower half."""
         builder, lanes = self.builder, calc.lanes
         low, high = (self.value(half, lanes, calc.dtype) for half in calc.args)
         by = "16" if lanes == 1 else self._splat("16", calc.dtype, lanes)
         return builder.emit(f"or {kind} {low}, {builder.emit(f'shl {kind} {high}, {by}')}")
 
     def _dot2(self, before: Value, first: Value, second: Value, lanes: int) -> str:
-        """A float32 and the products of two pairs of bfloat16, which are added to it."""
+        """Emit float32 plus the dot product of pairs of bfloat16, by AVX512-BF16 for vectors."""
         builder, kind = self.builder, type_of(F32, lanes)
         total = self.value(before, lanes)
         words = [self.value(word, lanes) for word in (first, second)]
         if lanes in _PAIRED_LANES:
             halves = f"<{2 * lanes} x bfloat>"
-            of = type_of(U32, lanes)
+            of = type_of(_U32, lanes)
             pairs = [(halves, builder.emit(f"bitcast {of} {word} to {halves}")) for word in words]
             function = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
             return builder.call(function, kind, (kind, total), *pairs)
@@ -204,17 +204,17 @@ class Values:
 
     def _upper_half(self, word: str, lanes: int) -> str:
         """The float32 whose upper half is that of a word."""
-        return self._half(word, f"and {type_of(U32, lanes)}", 0xFFFF0000, lanes)
+        return self._half(word, f"and {type_of(_U32, lanes)}", 0xFFFF0000, lanes)
 
     def _lower_half(self, word: str, lanes: int) -> str:
         """The float32 whose upper half is the lower one of a word."""
-        return self._half(word, f"shl {type_of(U32, lanes)}", 16, lanes)
+        return self._half(word, f"shl {type_of(_U32, lanes)}", 16, lanes)
 
     def _half(self, word: str, operation: str, number: int, lanes: int) -> str:
         builder = self.builder
-        by = str(number) if lanes == 1 else self._splat(str(number), U32, lanes)
+        by = str(number) if lanes == 1 else self._splat(str(number), _U32, lanes)
         bits = builder.emit(f"{operation} {word}, {by}")
-        return builder.emit(f"bitcast {type_of(U32, lanes)} {bits} to {type_of(F32, lanes)}")
+        return builder.emit(f"bitcast {type_of(_U32, lanes)} {bits} to {type_of(F32, lanes)}")
 
     def _select(self, calc: Calc, kind: str) -> str:
         condition, then, otherwise = calc.args
@@ -260,8 +260,8 @@ class Values:
         raise LoweringError(f"llvm has no {op} of {dtype.name}")
 
 
-def added_pairs(calc: Calc) -> tuple[Value, Value, Value] | None:
-    """A sum's other addend, and the words of the `dot2` that it adds; None for other operations."""
+def _added_pairs(calc: Calc) -> tuple[Value, Value, Value] | None:
+    """The addend and the words of a sum with a `dot2`, or of one alone; None for other values."""
     if calc.op == "dot2":
         first, second = calc.args
         return Literal(0.0, F32), first, second

@@ -26,7 +26,11 @@ _WORD, _HALF = np.dtype(np.uint32), np.dtype(np.uint16)
 
 
 def with_pairs(problem: Problem) -> Problem:
-    """The problem with two steps of a reduced dim in one; unchanged where that cannot be."""
+    """Rewrite a sum of products of bfloat16 to words, two steps of a reduced dim in one.
+
+    Strides and offsets of words count words. Unchanged where nothing is such a sum, no reduced
+    dim has an even extent, or an array would be read both in words and in halves.
+    """
     if not _multiplies_shorts(problem):
         return problem
     even = [d for d in problem.contracted if (problem.extents[d].constant or 1) % 2 == 0]
@@ -39,24 +43,21 @@ def with_pairs(problem: Problem) -> Problem:
 
 def _multiplies_shorts(problem: Problem) -> bool:
     """Whether a problem adds up products in float32 of two affine reads of bfloat16."""
-    if problem.operator is None or problem.scanned >= 0 or problem.bounds is not None:
-        return False
-    if problem.scalar.result_dtypes != (F32,) or len(problem.reads) != 2:
+    operator, reads = problem.operator, problem.reads
+    if operator is None or len(reads) != 2 or problem.scalar.result_dtypes != (F32,):
         return False
     [result] = problem.scalar.results
-    if result.op != "mul" or problem.operator.results != named("add", (F32,)).results:
+    factors = [each.args[0] for each in result.args if each.op == "cast"]
+    numbers = sorted([each.number for each in factors if each.op == "param"])
+    if result.op != "mul" or numbers != [0, 1] or {f.dtype.name for f in factors} != {_PAIRED}:
         return False
-    factors = [each.args[0] for each in result.args if each.op == "cast" and each.dtype == F32]
-    if any(each.op != "param" or each.dtype.name != _PAIRED for each in factors):
-        return False
-    streams = [problem.streams[read.stream] for read in problem.reads]
-    numbers = sorted([each.number for each in factors])
-    affine = not any(read.computed for read in problem.reads)
-    return numbers == [0, 1] and affine and not any(stream.axes for stream in streams)
+    is_affine = not any(read.computed or problem.streams[read.stream].axes for read in reads)
+    is_one_range = problem.scanned < 0 and problem.bounds is None
+    return is_affine and is_one_range and operator.results == named("add", (F32,)).results
 
 
 def _read_as_words(problem: Problem, d: int) -> tuple[int, ...]:
-    """Numbers of the streams whose pairs of elements along a dim lie in words."""
+    """The streams, by number, whose elements lie in aligned pairs along a dim."""
     found: list[int] = []
     for n in range(problem.finish_streams):
         strides = [stride.constant or 0 for stride in problem.streams[n].strides]
@@ -68,7 +69,7 @@ def _read_as_words(problem: Problem, d: int) -> tuple[int, ...]:
 
 
 def _types(problem: Problem, words: Sequence[int]) -> Mapping[int, np.dtype] | None:
-    """The types that buffers are read in; None where one would be read in two types."""
+    """The element type of each read buffer, by number; None where a buffer would have two."""
     found: dict[int, np.dtype] = {}
     for n, stream in enumerate(problem.streams):
         dtype = problem.inputs[stream.buffer]
@@ -82,7 +83,7 @@ def _types(problem: Problem, words: Sequence[int]) -> Mapping[int, np.dtype] | N
 def _paired(
     problem: Problem, d: int, words: Sequence[int], types: Mapping[int, np.dtype]
 ) -> Problem:
-    """The problem with steps of two along a dim."""
+    """The problem over half the extent of a dim, on words of two elements."""
     extents, streams = list(problem.extents), list(problem.streams)
     extents[d] = _scaled(extents[d], 1, 2)
     reads: list[Read] = []

@@ -54,14 +54,16 @@ def silent_arm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["apple-m1", "apple-m4", "neoverse-v2"])
 def test_what_systems_do_not_tell_is_known_by_the_name(name: str) -> None:
     known = PROCESSORS.get(name, PROCESSORS["apple-m1"])
-    found = llvm_device._target(SimpleNamespace(processor=name, version="22"), known.cores)
+    found = llvm_device._target(
+        SimpleNamespace(processor=name, version="22", features=""), known.cores
+    )
     expected = known.target("LLVM 22")
     assert found == replace(expected, name=name, bandwidth=found.bandwidth)
 
 
 @pytest.mark.usefixtures("silent_arm")
 def test_unknown_processors_have_modest_facts() -> None:
-    found = llvm_device._target(SimpleNamespace(processor="generic", version="22"), 2)
+    found = llvm_device._target(SimpleNamespace(processor="generic", version="22", features=""), 2)
     caches = found.l1_bytes, found.l2_bytes, found.l3_bytes
     assert (found.clock, found.units, *caches) == (3e9, 2, 32 << 10, 512 << 10, 16 << 20)
 
