@@ -25,16 +25,12 @@ import cupy
 import numpy as np
 
 import mdtensor
-from mdtensor.backends.cuda import cuda_graphs
-from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 
 Call = Callable[[], object]
 Calls = dict[str, Call]
 
 ROUNDS, BATCH = 21, 400
-SINGLE, NEVER = "; no graphs", 1 << 60
 ASIDE = "; own stream"
-RENAMED = "xy,yz->xz"  # a program of its own
 TEXT, LEFT, RIGHT, RESULT = "ik,kj->ij", (10, 64), (64, 500), (10, 500)
 NOTHING = 'extern "C" __global__ void nothing(const float* a, const float* b, float* c, void* s) {}'
 
@@ -239,7 +235,6 @@ def timed(calls: Calls, aside: Any) -> dict[str, list[float]]:
     gc.disable()
     for turn in range(1 + ROUNDS):
         for name, call in calls.items():
-            cuda_graphs.WORTH_RECORDING = NEVER if name.endswith(SINGLE) else WORTH_RECORDING
             with aside if name.endswith(ASIDE) else contextlib.nullcontext():
                 call()
                 wait()
@@ -289,7 +284,6 @@ def main() -> None:
     calls = {**parts(a), **dict(launches((a, b, outs[0]), aside))}
     calls |= ours(TEXT, a, b, outs) | peers(a, b, outs[0])
     calls |= {f"{name}{ASIDE}": call for name, call in ours(TEXT, a, b, outs).items()}
-    calls |= {f"{name}{SINGLE}": call for name, call in ours(RENAMED, a, b, outs).items()}
     calls |= tensors(a, b, outs[0])
     found = timed({name: calls[name] for name in calls if options.only in name}, aside)
     for line in host():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.calls import program_calls
+from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry
 from mdtensor.errors import DTypeError
 from mdtensor.translate import reference
@@ -117,9 +117,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     monkeypatch.setattr(registry, "choice_for", choice_for)
     monkeypatch.setattr(registry, "choose_ahead", lambda md_homs, arrays: None)
-    program_calls.forget()
+    invalidation.clear()
     yield found
-    program_calls.forget()
+    invalidation.clear()
 
 
 def records(dtype: np.dtype, count: int = 7) -> np.ndarray:

@@ -1,13 +1,14 @@
-"""Invalidation of call caches: their registry, and the generations of kernels.
+"""Invalidation of cached launches: their registry, and the generations of kernels.
 
-Front ends keep launches in tables, plans keep their own. All are dropped when better kernels may
-exist.
+Front ends keep launches in tables, plans keep their own. Those that a better kernel replaces are
+dropped when it is there, all of them when a device is chosen or something was tuned.
 """
 
 from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 # Whether a call had tensors of torch.
@@ -38,59 +39,53 @@ def watch() -> ContextWatch:
 watchers: list[weakref.ref[ContextWatch]] = []
 
 
-class Clearable(Protocol):
-    """A table of launches that `clear` empties."""
-
-    def clear(self) -> None:
-        """Drops all entries."""
-        ...
+# Whether a launch is out of date, by the kernels that serve it; None where nobody knows these.
+IsStale = Callable[[Sequence[object] | None], bool]
 
 
-# The launches of the calls of each front end.
-tables: list[Clearable] = []
-_generations = itertools.count()  # of which no thread takes the number that another one takes
-_generation = next(_generations)
+class Keeper(Protocol):
+    """An object with cached launches."""
 
-
-class Forgetful(Protocol):
-    """An object with cached launches of its own."""
-
-    def forget(self) -> None:
-        """Drops the launches; better ones may exist."""
+    def drop(self, is_stale: IsStale) -> object:
+        """Drops the launches that are out of date."""
         ...
 
 
 # By their numbers. No WeakSet: other threads may add to this one while it is gone through.
-_listeners: dict[int, weakref.ref[Forgetful]] = {}
+_keepers: dict[int, weakref.ref[Keeper]] = {}
+_generations = itertools.count()  # of which no thread takes the number that another one takes
+_generation = next(_generations)
 
 
-def when_cleared(keeper: Forgetful) -> None:
-    """Registers an object, by a weak reference, to drop its launches when caches are cleared."""
+def register(keeper: Keeper) -> None:
+    """Registers an object, by a weak reference, to be told of launches that are out of date."""
     number = id(keeper)
-    _listeners[number] = weakref.ref(keeper, lambda _: _listeners.pop(number, None))
+    _keepers[number] = weakref.ref(keeper, lambda _: _keepers.pop(number, None))
+
+
+def drop(is_stale: IsStale) -> None:
+    """Drops cached launches, and choices of kernels, that are out of date.
+
+    They are dropped twice: whoever sees the new generation finds nothing of the old one, and what
+    was kept until then goes, too.
+    """
+    global _generation
+    _drop(is_stale)
+    _generation = next(_generations)
+    _drop(is_stale)
+
+
+def _drop(is_stale: IsStale) -> None:
+    for reference in list(_keepers.values()):
+        if (keeper := reference()) is not None:
+            keeper.drop(is_stale)
 
 
 def clear() -> None:
-    """Clears all call caches, and the choices of plans and engines.
-
-    They do so twice: whoever sees the new generation finds nothing of the old one, and what was
-    kept until then goes, too.
-    """
-    global _generation
-    _forget()
-    _generation = next(_generations)
-    for table in tables:
-        table.clear()
-    _forget()
-
-
-def _forget() -> None:
-    for reference in list(_listeners.values()):
-        keeper = reference()
-        if keeper is not None:
-            keeper.forget()
+    """Drops all cached launches and choices of kernels."""
+    drop(lambda _: True)
 
 
 def generation() -> int:
-    """The current generation of kernels; launches of an older one are not cached."""
+    """The number of times that launches were dropped; one chosen before that is not cached."""
     return _generation

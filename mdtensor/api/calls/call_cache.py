@@ -3,8 +3,8 @@
 Every front end is wrapped in `with_call_cache`. A call's key is what the caller wrote: layouts of
 arrays, values of everything else, functions by what they say. The first call with a key is made in
 full, and what it ran is noted; where these were computations on arrays that the caller gave, and on
-what they gave, later calls with this key run their kernels and nothing else. Tables are emptied
-whenever better kernels may exist, see `invalidation.clear`.
+what they gave, later calls with this key run their kernels and nothing else, until better kernels
+replace these, see `invalidation.drop`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mdtensor.api.calls.call_recorder import (
     launch_of,
 )
 from mdtensor.api.calls.hot_calls import MISSED, HotCalls
-from mdtensor.api.calls.launchers import telling, told_of
+from mdtensor.api.calls.launchers import LaunchTable, telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
 from mdtensor.precedence import prepared, preparing
@@ -144,16 +144,13 @@ def with_call_cache(
     """
     whole: Callable[..., Any] = function
     name = front_end or function.__name__
-    known = Bounded[tuple[object, ...], Launch](SIZE)
+    known = LaunchTable[tuple[object, ...], Launch](SIZE)
     known_get = known.get
-    invalidation.tables.append(known)
     described = describer(of, numbers=numbers)
     hot = HotCalls()
-    invalidation.tables.append(hot)
-    # Calls that were made once, with the generation in which their launches were chosen: the
-    # built-in function gets those that come again.
-    once = Bounded[tuple[object, ...], int](SIZE)
-    invalidation.tables.append(once)
+    invalidation.register(hot)
+    # Calls that were made once: the built-in function gets those that come again.
+    once = Bounded[tuple[object, ...], bool](SIZE)
 
     def kept_at_once(
         key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
@@ -164,15 +161,17 @@ def with_call_cache(
         launch = at_once(args, options)
         if launch is not None:
             _keep(known, key, launch, generation)
-            once.keep(key, generation)
+            once.keep(key, True)
         return launch
 
     def repeated(
         key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any], launch: Launch
     ) -> None:
         """Registers a call on its first repetition for the built-in fast path."""
-        if key in once and not _is_seen() and (generation := once.pop(key, None)) is not None:
-            guarded(args, options, launch, generation)
+        if key in once and not _is_seen():
+            generation = invalidation.generation()
+            if known_get(key) is launch and once.pop(key, False):
+                guarded(args, options, launch, generation)
 
     def guarded(
         args: Sequence[Any], options: Mapping[str, Any], launch: Launch, generation: int
@@ -315,7 +314,7 @@ def _in_full(
     whole: Callable[..., Any],
     known: Bounded[tuple[object, ...], Launch],
     described: Described,
-    once: Bounded[tuple[object, ...], int],
+    once: Bounded[tuple[object, ...], bool],
     args: tuple[Any, ...],
     options: Mapping[str, Any],
     *,
@@ -338,13 +337,13 @@ def _in_full(
             _keep_by_content(known, key, *found, arrays, generation)
             launch, contents = found
             if not contents:
-                once.keep(key, generation)
+                once.keep(key, True)
     elif len(notes) > 1 and None not in notes and generation == invalidation.generation():
         linked = importlib.import_module(_LINKED)
         launch = linked.launch_of_several(whole, args, options, arrays)
         if launch is not None:
             _keep(known, key, launch, generation)
-            once.keep(key, generation)
+            once.keep(key, True)
     call_trace.record_cached(key, known)
     return originals.get(id(result), result)
 

@@ -204,6 +204,8 @@ class ByContent:
     the place of what the caller wrote.
     """
 
+    served_by: tuple[object, ...] = ()  # each of these has its own
+
     def __init__(self, known: Mapping[tuple[object, ...], Launch], positions: tuple[int, ...]):
         self.positions = positions
         self._known_get = known.get

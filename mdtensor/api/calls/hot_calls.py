@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import BuiltinFunctionType
@@ -91,6 +90,21 @@ _lock = threading.RLock()
 keep_over_forks(_lock)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A known call: the kernels that serve it, its entry, its counter and what counts for it."""
+
+    served_by: tuple[object, ...] | None
+    entry: Any
+    tally: Tally
+    count: Callable[[], int]
+
+    def end(self) -> None:
+        """Adds the calls that were counted to those of the counter."""
+        self.tally.elsewhere.remove(self.count)
+        self.tally.calls += self.count()
+
+
 class HotCalls:
     """The table of a function's known calls, served by the built-in function `call`.
 
@@ -100,13 +114,13 @@ class HotCalls:
     def __init__(self) -> None:
         self.call: Any = None
         self._guards: Any = None
-        self._counts: deque[tuple[Tally, Callable[[], int]]] = deque()
+        self._known: list[_Known] = []
 
     def __reduce__(self) -> tuple[type[HotCalls], tuple[()]]:
         return HotCalls, ()
 
     def __del__(self) -> None:
-        if getattr(self, "_counts", None):  # which statistics have; an interrupt may leave none
+        if getattr(self, "_known", None):  # which statistics have; an interrupt may leave none
             self.clear()
 
     def add(
@@ -114,6 +128,7 @@ class HotCalls:
     ) -> None:
         """Adds a call and its launch, chosen in a generation, if the fast path can serve it."""
         hot: HotLaunch | None = getattr(launch, "hot", None)
+        served_by = getattr(launch, "served_by", None)
         arguments, names = (*args, *options.values()), tuple(options)
         if hot is None:
             return
@@ -157,41 +172,53 @@ class HotCalls:
             **more,
         )
         with _lock:
-            self._added(module, call, hot.tally, waited, generation)
+            entry = self._added(module, call, hot.tally, waited, served_by)
+            if generation != invalidation.generation():
+                self._keep([each for each in self._known if each.entry is not entry])
 
     def _added(
-        self, module: Any, call: Any, tally: Tally, waited: Sequence[Any], generation: int
-    ) -> None:
+        self,
+        module: Any,
+        call: Any,
+        tally: Tally,
+        waited: Sequence[Any],
+        served_by: tuple[object, ...] | None,
+    ) -> Any:
         if self._guards is None:
             device = importlib.import_module("mdtensor.backends.llvm.llvm_device").open_device()
             self._guards = module.GuardedCalls(device.launches, invalidation.watchers, MISSED)
             self.call = self._guards.call
-        count = functools.partial(module.counted_by, self._guards.add(call))
+        entry = self._guards.add(call)
+        count = functools.partial(module.counted_by, entry)
         tally.elsewhere.append(count)
         for numbers in waited:
             numbers.elsewhere.append(count)
-        self._counts.append((tally, count))
-        if len(self._counts) > module.MOST:
-            self._drop_oldest()
-        if generation != invalidation.generation():
-            self.clear()
+        self._known.append(_Known(served_by, entry, tally, count))
+        if len(self._known) > module.MOST:
+            self._known.pop(0).end()
+        return entry
+
+    def drop(self, is_stale: invalidation.IsStale) -> None:
+        """Drops the calls whose launches are out of date."""
+        with _lock:
+            self._keep([each for each in self._known if not is_stale(each.served_by)])
 
     def clear(self) -> None:
-        """Drops all calls, since better kernels may exist."""
+        """Drops all calls."""
         with _lock:
-            if self._guards is not None:
-                self._guards.clear()
-            while self._counts:
-                self._drop_oldest()
+            self._keep([])
 
-    def _drop_oldest(self) -> None:
-        tally, count = self._counts.popleft()
-        tally.elsewhere.remove(count)
-        tally.calls += count()
+    def _keep(self, kept: list[_Known]) -> None:
+        gone = [each for each in self._known if not any(each is other for other in kept)]
+        if gone:
+            self._guards.keep([each.entry for each in kept])
+            self._known = kept
+            for each in gone:
+                each.end()
 
 
 def _is_on_cuda(hot: HotLaunch) -> bool:
-    return type(hot.run) is not BuiltinFunctionType
+    return not runs_at_once(hot.run)
 
 
 def _is_known_by_identity(argument: Any) -> bool:

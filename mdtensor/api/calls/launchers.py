@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.hot_calls import hot_launch
+from mdtensor.bounded import Bounded, pairs_of
 from mdtensor.specs import TensorSpec
 
 Array = Any
 Launch = Callable[..., Array]
 Into = Callable[..., None]
 AnyLaunch = TypeVar("AnyLaunch")
+Key = TypeVar("Key", bound=Hashable)
+
+
+class LaunchTable(Bounded[Key, AnyLaunch]):
+    """A bounded table of launches, which drops those that better kernels replace."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        invalidation.register(self)
+
+    def drop(self, is_stale: invalidation.IsStale) -> None:
+        """Drops the launches that are out of date."""
+        for key, launch in pairs_of(self):
+            if is_stale(getattr(launch, "served_by", None)):
+                self.pop(key, None)
 
 
 def counting(run: Into, tally: statistics.Tally) -> Into:

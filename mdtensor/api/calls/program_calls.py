@@ -32,7 +32,7 @@ from mdtensor.api.arrays.unaligned_arrays import copy_into
 from mdtensor.api.async_steps import Begun
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Executable, Run, as_converted
-from mdtensor.api.calls.launchers import telling
+from mdtensor.api.calls.launchers import LaunchTable, telling
 from mdtensor.api.calls.shape_families import Families, Member, Skeleton
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.evaluated import Evaluated
@@ -82,9 +82,8 @@ planner: ContextVar[Planner | None] = call_cache.planner
 _TABLE_SIZE = 8192
 # Programs by front ends' keys and layouts, and what front ends made before.
 _table = Bounded[Hashable, Any](_TABLE_SIZE)
-# Executables by where they run and the keys of programs. A table of their own, since each new
-# kernel drops all of them: among the others, they would have to be looked for.
-_executables = Bounded[Hashable, Executable](_TABLE_SIZE)
+# Executables by where they run and the keys of programs, dropped where better kernels come.
+_executables = LaunchTable[Hashable, Executable](_TABLE_SIZE)
 
 
 def _registry() -> Any:
@@ -94,23 +93,9 @@ def _registry() -> Any:
 families = Families(lambda: _registry().engine_so_far())
 
 
-def forget() -> None:
-    """Drops the executables, since better kernels may exist."""
-    _executables.clear()
-
-
 def made(key: Hashable, make: Callable[[], T]) -> T:
     """A memoised result of `make`, by key."""
     return _table.made(key, make)
-
-
-class _Launches:
-    def forget(self) -> None:
-        forget()
-
-
-_launches = _Launches()
-invalidation.when_cleared(_launches)
 
 
 def _place(xp: Any) -> int | None:

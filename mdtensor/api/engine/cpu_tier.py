@@ -29,6 +29,7 @@ from mdtensor.api.engine.kernel_choice import (
     Structures,
     add_general,
     ranking_in,
+    replaced,
     specialised,
 )
 from mdtensor.api.engine.launch_counter import Counted, TimeSpent
@@ -143,7 +144,7 @@ class CpuPolicy:
                     if alone and self._improve_alone(structure, problem, math.inf):
                         return
                     self._tiers.add(structure, sizes, problem, waits=False)
-            self._tiers.tell()
+            self._tiers.tell(replaced(structure=structure.general))
 
         key = (id(structure), often, sizes if alone else None)
         self._tiers.background.ask(key, work, must=True, worth=worth)
@@ -181,7 +182,8 @@ class CpuPolicy:
         if self._is_apart(served, use_store=use_store):
             return None
         program = self._program(served)
-        return DeferredChoice(program, partial(self._choice_of, served, program))
+        shape = structure.general, sizes
+        return DeferredChoice(program, shape, partial(self._choice_of, served, program))
 
     def _program(self, served: Served) -> CompiledProgram:
         """The general kernel bound to a shape; the search for a better one is enqueued."""
@@ -276,7 +278,7 @@ class CpuPolicy:
             self._improve_general(structure, problem, decision)
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
-        """The cost model's decision for a shape; clears call caches if it is clearly better."""
+        """The cost model's decision for a shape; drops its launches if it is clearly better."""
         structure, sizes, made = served.structure, served.sizes, served.decision
         if (known := structure.alike(sizes).decisions.get(sizes)) is not None:
             return known
@@ -286,7 +288,7 @@ class CpuPolicy:
         if decision is None:
             return made
         if decision.seconds * WORTH_COMPILING <= seconds:
-            self._tiers.tell()
+            self._tiers.tell(replaced(problem))
         return decision
 
     def _improve_alone(
@@ -302,7 +304,7 @@ class CpuPolicy:
         if len(tiers.texts) >= _MAX_OWN:
             return False
         if tiers.own(problem) is not None or self._load_own(problem):
-            tiers.tell()
+            tiers.tell(replaced(problem))
             return True
         seconds, schedule = self._best(problem)
         if seconds * worth > most:
@@ -327,7 +329,7 @@ class CpuPolicy:
             add_general(structure, variant, self._tiers.apart)
         except (CompileError, LoweringError):
             return
-        self._tiers.tell()
+        self._tiers.tell(replaced(structure=structure.general))
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The cost model's best schedule, and its estimated seconds."""

@@ -12,12 +12,19 @@ from collections.abc import Callable
 from functools import partial
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.invalidation import IsStale
 from mdtensor.api.engine.cpu_tier import CpuPolicy
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
 from mdtensor.api.engine.fused_calls import FusedPrograms
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.api.engine.gpu_tier import GpuPolicy
-from mdtensor.api.engine.kernel_choice import KernelChoice, Structures, source_of, specialised
+from mdtensor.api.engine.kernel_choice import (
+    KernelChoice,
+    Structures,
+    all_launches,
+    source_of,
+    specialised,
+)
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.stored_schedules import Neighbour
 from mdtensor.api.engine.tiers import MOST_CHOICES, Tiers
@@ -50,7 +57,7 @@ class Engine:
         self.target = device.target
         self._open_store = store
         self.structures: dict[Problem, Structures] = {}
-        self.changed: list[Callable[[], None]] = [invalidation.clear]
+        self.changed: list[Callable[[IsStale], None]] = [invalidation.drop]
         self._winners = Winners(
             device,
             f"{self.environment} {self.target.vector_bytes} {self.target.dialect}",
@@ -90,7 +97,7 @@ class Engine:
         return self.usual(problem)
 
     def chosen(self, md_hom: MDHom, *, use_store: bool = True) -> KernelChoice:
-        """`choose`, memoised until kernels change."""
+        """`choose`, memoised until a better kernel replaces it."""
         choice = self.tiers.known(md_hom, use_store=use_store)
         if choice is None:
             generation = invalidation.generation()
@@ -125,7 +132,8 @@ class Engine:
         def is_kept() -> bool:
             return policy.own(problem) is not None or self.tiers.load(structure)
 
-        return evaluated(md_hom, ask, is_kept, partial(policy.account_of, structure, sizes))
+        account_of = partial(policy.account_of, structure, sizes)
+        return evaluated(md_hom, ask, is_kept, account_of, shape=(general, sizes))
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`, as lowered for the device."""
@@ -247,11 +255,11 @@ class Engine:
         oldest = sorted(self.structures.values(), key=lambda structure: structure.used)
         for structure in oldest[: -(-MOST_STRUCTURES // 4)]:
             del self.structures[structure.general]
-        self._tell()
+        self._tell(all_launches)
 
-    def _tell(self) -> None:
+    def _tell(self, is_stale: IsStale) -> None:
         for notify in self.changed:
-            notify()
+            notify(is_stale)
 
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until all requested better kernels are compiled."""

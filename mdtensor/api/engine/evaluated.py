@@ -15,6 +15,7 @@ from mdtensor.translate.operations import LONG_FUNCTIONS
 
 if TYPE_CHECKING:
     from mdtensor.backends.protocol import CompiledProgram
+    from mdtensor.lower.problem.generic_problem import Shape
 
 VARIABLE = "MDTENSOR_TIER0"
 # Seconds that a structure's first kernel takes to be chosen, lowered and compiled, at least, and
@@ -33,10 +34,15 @@ FIRST_CALL = 4.5e-4
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An `md_hom` with the NumPy program that evaluates it."""
+    """An `md_hom` with the NumPy program that evaluates it, until a kernel replaces that.
+
+    Its `shapes` are the structure and the sizes of the kernel, None without a device.
+    """
 
     md_hom: MDHom
     program: CompiledProgram
+    shapes: tuple[Shape] | None = None
+    is_general = True
 
 
 def is_on() -> bool:
@@ -56,13 +62,14 @@ def evaluated(
     ask: Callable[..., object],
     is_kept: Callable[[], bool] = lambda: False,
     account_of: Callable[[float], TimeSpent] = lambda seconds: TimeSpent(),
+    shape: Shape | None = None,
 ) -> Evaluated | None:
     """NumPy's evaluation of an `md_hom`; None where its first kernel is compiled or loaded sooner.
 
     `ask` is called once a launch comes again, and later when they come so `often` that a kernel is
     worth compiling; its `worth` are the seconds of one. `is_kept` loads a kernel that an earlier
     process kept, and tells whether there is one. `account_of` gives the account of launches of so
-    many seconds.
+    many seconds. `shape` has the structure and the sizes of the kernel, where a device is open.
     """
     from mdtensor.evaluator.evaluation import Evaluation
 
@@ -76,4 +83,5 @@ def evaluated(
     account = account_of(seconds)
     account.seconds += FIRST_CALL if account.seconds else 0
     again, worth = partial(ask, worth=seconds), WORTH_KERNEL * compiling
-    return Evaluated(md_hom, Repeated(evaluation, again, account, worth, seconds))
+    program = Repeated(evaluation, again, account, worth, seconds)
+    return Evaluated(md_hom, program, None if shape is None else (shape,))

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mdtensor.api.engine.cpu_tier import WORTH_OFTEN
-from mdtensor.api.engine.kernel_choice import DIALECTS, ranking_in
+from mdtensor.api.engine.kernel_choice import DIALECTS, ranking_in, replaced
 from mdtensor.api.engine.launch_counter import LaunchNumbers, counting
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends import protocol
@@ -25,6 +25,7 @@ from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
+from mdtensor.lower.problem.generic_problem import GENERALISE, Shape
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.chain_schedule import ChainSchedule
@@ -55,6 +56,13 @@ class FusedKernel:
         by_rows: ChainSchedule | None = None,
     ) -> None:
         self._load, self.steps, self.by_rows = load, tuple(steps), by_rows
+
+    is_general = False
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The structures and sizes of its steps."""
+        return [GENERALISE(problem) for problem, _ in self.steps]
 
     @cached_property
     def program(self) -> protocol.CompiledProgram:
@@ -248,7 +256,8 @@ class FusedPrograms:
         kernels = {run.program: fused for run, fused in found.values()}
         self.made[key] = Fusion(winners, steps, temporaries, kernels)
         if found:
-            self._tiers.tell()
+            problems = [self._problem_of(step.md_hom) for step in program.steps]
+            self._tiers.tell(replaced(*problems))
 
     def _by_rows(self, program: Program) -> FusedKernel | None:
         """The kernel of a program by blocks of rows; None where that is not faster."""

@@ -12,7 +12,14 @@ from contextlib import suppress
 from functools import partial
 
 from mdtensor.api.engine.generic_selection import block_by_block, launch_sizes, without_parts
-from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice, Structures, ranked, source_of
+from mdtensor.api.engine.kernel_choice import (
+    GENERAL,
+    KernelChoice,
+    Structures,
+    ranked,
+    replaced,
+    source_of,
+)
 from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.scratch_bound import fits_scratch_limit
@@ -149,7 +156,7 @@ class GpuPolicy:
         own = self.own(problem)
         if own is None:
             return other
-        self._tiers.tell()
+        self._tiers.tell(replaced(problem))
         return own.program
 
     def _improve(self, problem: Problem) -> None:
@@ -160,7 +167,7 @@ class GpuPolicy:
             if made is None:
                 return
             self._tiers.rise(problem, made)
-        self._tiers.tell()
+        self._tiers.tell(replaced(problem))
 
     def _ask_for_general(self, problem: Problem) -> None:
         general, _ = GENERALISE(problem)

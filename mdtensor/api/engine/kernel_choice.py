@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, ParamSpec, TypeVar
 
+from mdtensor.api.arrays.invalidation import IsStale
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.backends.protocol import CompiledProgram, ComputeDevice
@@ -17,6 +18,7 @@ from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.llvm.language import LLVM_IR, LLVM_IR_AVX512, LLVM_IR_FMA
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
+from mdtensor.lower.problem.generic_problem import GENERALISE, Shape
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
@@ -61,6 +63,11 @@ class KernelChoice:
     variant: Schedule | None = None
 
     @property
+    def shapes(self) -> tuple[Shape]:
+        """The structure and the sizes of the problem."""
+        return (GENERALISE(self.problem),)
+
+    @property
     def is_general(self) -> bool:
         """Whether the kernel serves all shapes of a structure."""
         return self.origin == GENERAL
@@ -68,10 +75,40 @@ class KernelChoice:
 
 @dataclass(frozen=True, slots=True)
 class DeferredChoice:
-    """A program chosen without a look at its problem; `choice` describes it for traces."""
+    """A general kernel chosen by structure and sizes; `choice` describes it for traces."""
 
     program: CompiledProgram
+    shape: Shape
     choice: Callable[[], KernelChoice]
+    is_general = True
+
+    @property
+    def shapes(self) -> tuple[Shape]:
+        """The structure and the sizes."""
+        return (self.shape,)
+
+
+def replaced(*problems: Problem, structure: Problem | None = None) -> IsStale:
+    """Which launches better kernels replace: of some problems, or of a structure for all sizes.
+
+    A kernel for all sizes replaces no kernel with constants.
+    """
+    shapes = {GENERALISE(problem) for problem in problems}
+
+    def is_replaced(kernel: Any) -> bool:
+        served: Sequence[Shape] | None = getattr(kernel, "shapes", ())
+        if served is None:
+            return True
+        if structure is not None and kernel.is_general:
+            return any(general == structure for general, _ in served)
+        return not shapes.isdisjoint(served)
+
+    return lambda served_by: served_by is None or any(map(is_replaced, served_by))
+
+
+def all_launches(served_by: Sequence[object] | None) -> bool:
+    """Every launch, as one of `replaced` for those that keep what is to be let go."""
+    return True
 
 
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:

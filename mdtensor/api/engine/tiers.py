@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.invalidation import IsStale
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_selection import without_parts
@@ -21,15 +22,17 @@ from mdtensor.api.engine.kernel_choice import (
     KernelChoice,
     Structures,
     add_general,
+    all_launches,
     compile_thoroughly,
     general_kernel,
     ranking_in,
+    replaced,
     source_in,
 )
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.backends.host.binary_cache import Compiled
 from mdtensor.backends.protocol import ComputeDevice
-from mdtensor.bounded import Bounded
+from mdtensor.bounded import Bounded, pairs_of
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import keep_over_forks
@@ -64,11 +67,13 @@ class Tiers:
 
     `choices` for `md_hom`s, by whether the store counts, are dropped when there are new kernels;
     problems keep in `table` what they reached. `texts` are the keys of problems that a processor
-    has compiled kernels for. `tell` is called for each kernel that later calls can take. First
-    general kernels, and those of problems alone, are kept by `programs`.
+    has compiled kernels for. `tell` is given the launches that a kernel replaces, for each that
+    later calls can take. First general kernels, and problems' own, are kept by `programs`.
     """
 
-    def __init__(self, device: ComputeDevice, programs: Winners, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, device: ComputeDevice, programs: Winners, tell: Callable[[IsStale], None]
+    ) -> None:
         self.device, self.target, self.tell = device, device.target, tell
         self._programs = programs
         self.choices: dict[tuple[bool, MDHom], KernelChoice] = {}
@@ -83,10 +88,10 @@ class Tiers:
         self._lock, self._first = threading.RLock(), threading.RLock()
         keep_over_forks(self._lock)
         keep_over_forks(self._first)
-        invalidation.when_cleared(self)
+        invalidation.register(self)
 
     def known(self, md_hom: MDHom, *, use_store: bool) -> KernelChoice | None:
-        """The cached choice for an `md_hom`, dropped when kernels change."""
+        """The cached choice for an `md_hom`, dropped when a better kernel replaces it."""
         return self.choices.get((use_store, md_hom))
 
     def keep(
@@ -94,13 +99,15 @@ class Tiers:
     ) -> None:
         """Caches a choice, unless kernels have changed since `generation`."""
         if len(self.choices) >= MOST_CHOICES:
-            self.tell()  # and so no call keeps the programs of the others
+            self.tell(all_launches)  # and so no call keeps the programs of the others
         elif generation == invalidation.generation():
             self.choices[use_store, md_hom] = choice
 
-    def forget(self) -> None:
-        """Drops the cached choices for `md_hom`s; problems keep their kernels."""
-        self.choices.clear()
+    def drop(self, is_stale: IsStale) -> None:
+        """Drops the choices for `md_hom`s that are out of date; problems keep their kernels."""
+        for key, choice in pairs_of(self.choices):
+            if is_stale((choice,)):
+                self.choices.pop(key, None)
 
     def reached(self, problem: Problem) -> KernelChoice | CompiledKernel | None:
         """The best kernel of a problem so far: general, specialised machine code, or loaded."""
@@ -117,7 +124,7 @@ class Tiers:
             if _height(reached) < _height(self.table.get(problem)):
                 return
             if len(self.table) >= MOST_CHOICES and problem not in self.table:
-                self.forget()  # and so no choice keeps the programs of those that go
+                self.choices.clear()  # and so no choice keeps the programs of those that go
             self.table.keep(problem, reached)
 
     def begin(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
@@ -201,7 +208,7 @@ class Tiers:
     def add_own(self, own: KernelChoice) -> None:
         """Publishes a specialised kernel to calls, and caches it on disk."""
         self._add_own(own)
-        self.tell()
+        self.tell(replaced(own.problem))
         self._programs.keep_code(own.problem, own.schedule, own.source)
         self._programs.keep_choice(own.problem, own.seconds, own.schedule)
 
@@ -218,7 +225,7 @@ class Tiers:
         for variant in tuple(structure.variants):
             if compile_thoroughly(structure, variant, self.apart):
                 self._keep(structure, variant, seconds)
-                self.tell()
+                self.tell(replaced(structure=structure.general))
 
 
 def _saves_by_haste(source: KernelSource, problem: Problem, seconds: float) -> bool:

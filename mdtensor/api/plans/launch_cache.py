@@ -65,7 +65,7 @@ class PlanLaunches(ABC):
 
     def _keep(self, generation: int, launch: Launch, into: Callable[..., None]) -> None:
         """Caches the launches, unless kernels have changed since `generation`."""
-        invalidation.when_cleared(self)
+        invalidation.register(self)
         if generation == invalidation.generation():
             self._launch, self._launch_into = launch, into
 
@@ -82,13 +82,14 @@ class PlanLaunches(ABC):
         if launch is None or kinds in self._guarded or tuning_mode.apart() is not None:
             return
         self._guarded.add(kinds)
-        invalidation.when_cleared(self)
+        invalidation.register(self)
         self._hot.add(operands, {} if out is None else {"out": out}, launch, generation)
 
-    def forget(self) -> None:
-        """Drops the launches, so that the next call takes the best kernel known by then."""
-        self._launch = self._launch_into = None
-        self._hot.clear()
+    def drop(self, is_stale: invalidation.IsStale) -> None:
+        """Drops launches that are out of date: the next call takes the best kernel known then."""
+        if is_stale(getattr(self._launch, "served_by", None)):
+            self._launch = self._launch_into = None
+        self._hot.drop(is_stale)
         self._guarded.clear()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,15 +12,18 @@ from functools import partial
 from typing import Any, Protocol
 
 from mdtensor.backends.cuda.cuda_graphs import (
+    WORTH_RECORDING,
     DriverGraphs,
-    Graphs,
-    Known,
     RecordedGraph,
     driver_graphs,
+    native_launches,
 )
 from mdtensor.backends.cuda.cuda_stream import beside_captures, stream_at
 from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.backends.host.launch_expressions import evaluated
+from mdtensor.backends.llvm.graph_launch_ir import GraphWords
+from mdtensor.backends.llvm.graph_launches import At, GraphLaunches, LaunchedGraph
+from mdtensor.backends.llvm.native_launch import NativeLaunch, NativeRecord
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
@@ -31,7 +34,6 @@ _MISALIGNED = ALIGNMENT - 1
 _KEPT_BYTES = 1 << 24
 _LEAST_BITS = 10
 _LEGACY_STREAM = 0  # which nobody can capture
-_MOST_STREAMS = 8  # of a thread, on which it launches a program's graphs
 
 
 class Functions:
@@ -45,6 +47,7 @@ class Functions:
         self.current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self.is_captured: Callable[[int], bool] = cupy.cuda.runtime.streamIsCapturing
         self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
+        self.native: Callable[[], NativeLaunch | None] = native_launches
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
         self._local = threading.local()
@@ -75,6 +78,10 @@ class Functions:
             block = blocks[use, size, stream] = self._allocate(size)
         return self._place(block, stream)
 
+    def kept_blocks(self) -> object:
+        """An object that keeps the calling thread's scratch memory."""
+        return getattr(self._local, "blocks", None)
+
     def memory_of_graph(self, nbytes: int) -> int:
         """The address of memory for one captured launch, whose graph may run beside others."""
         memory = self._allocate(nbytes)
@@ -98,11 +105,10 @@ class Functions:
     def recorded(
         self, launches: Sequence[Callable[..., None]], arguments: int
     ) -> RecordedGraph | None:
-        """Record launches as a graph; None where capture fails.
-
-        A graph's launch takes the host little more than half as long as a kernel's.
-        """
+        """Record launches as a graph; None where capture fails."""
         graphs = self.graphs()
+        if graphs is None:
+            return None
         try:
             stream = self._cupy.cuda.Stream(non_blocking=True)
             with stream:
@@ -112,11 +118,8 @@ class Functions:
                 graph = stream.end_capture()
         except self._cupy.cuda.runtime.CUDARuntimeError:
             return None
-        launch = partial(self._cupy.cuda.runtime.graphLaunch, graph.graphExec)
-        if graphs is None:
-            return RecordedGraph(graph, launch)
-        updates = graphs.updates(graph.graph, graph.graphExec, arguments)
-        return RecordedGraph(graph, launch, updates) if updates else None
+        nodes = graphs.nodes(graph.graph, arguments)
+        return RecordedGraph(graph, graph.graphExec, tuple(nodes)) if nodes else None
 
     def zeros(self, nbytes: int, stream: int) -> Any:
         """Memory zeroed before later work on the current stream, `stream`.
@@ -151,7 +154,8 @@ class OnDevice(Protocol):
 class PackedArguments:
     """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
 
-    Behind them come the addresses of tensor maps, where a program has some.
+    Behind them come the addresses of tensor maps, where a program has some. They belong to a thread
+    and a stream, and so does the `graph` that some of the `launches` become.
     """
 
     values: Any
@@ -160,6 +164,8 @@ class PackedArguments:
     scratch: int  # position of the scratch memory; behind it that of counters
     maps: TensorMaps | None = None
     counters: Any = None  # memory that is zero between launches, of a thread's on one stream
+    launches: int = 0
+    graph: NativeRecord | None = None
 
     @classmethod
     def of(
@@ -221,17 +227,13 @@ class CudaProgram:
         """Enqueues the kernels on the current stream."""
         self._launch(*arrays)
 
-    def _begun(self, stream: int) -> tuple[PackedArguments, Graphs]:
-        """Create the arguments and graphs of a thread and a stream; sets up a new thread."""
+    def _begun(self, stream: int) -> PackedArguments:
+        """Create the arguments of a thread and a stream; sets up a new thread."""
         functions = self.device.functions
-        streams: dict[int, tuple[PackedArguments, Graphs]] | None = getattr(
-            self._local, "streams", None
-        )
+        streams: dict[int, PackedArguments] | None = getattr(self._local, "streams", None)
         if streams is None:
             functions.begin_thread()
             self._local.streams = streams = {}
-            known: dict[int, Known] = {}
-            self._local.known = known
         counters = self.counter_bytes > 0
         arguments = PackedArguments.of(
             self._arrays, self.sizes, counters=counters, maps=self._maps()
@@ -239,12 +241,46 @@ class CudaProgram:
         if counters:
             arguments.counters = functions.zeros(self.counter_bytes, stream)
             arguments.values[arguments.scratch + 1] = arguments.counters.ptr
-        # Large scratch memory lies elsewhere in each launch.
-        is_recorded = self.scratch_bytes <= _KEPT_BYTES and len(streams) < _MOST_STREAMS
-        record = partial(functions.recorded, self.launches, arguments.address)
-        graphs = Graphs(record if is_recorded else None)
-        streams[stream], self._local.known[stream] = (arguments, graphs), graphs.known
-        return streams[stream]
+        streams[stream] = arguments
+        return arguments
+
+    @cached_property
+    def _graphs(self) -> GraphLaunches | None:
+        """The table of graphs; None where launches stay single.
+
+        Large scratch memory lies elsewhere in each launch.
+        """
+        functions = self.device.functions
+        driver, native = functions.graphs(), functions.native()
+        if driver is None or native is None or self.scratch_bytes > _KEPT_BYTES:
+            return None
+        functions.begin_thread()
+        return GraphLaunches(
+            native,
+            driver.launching,
+            self._at,
+            arrays=self._arrays,
+            context=driver.context(),
+            misaligned=_MISALIGNED if self.source.unaligned is not None else 0,
+        )
+
+    def _record(self, arguments: PackedArguments, stream: int) -> None:
+        """Has further launches of a thread on a stream be a graph's."""
+        functions = self.device.functions
+        if self._graphs is None:
+            return
+        recorded = functions.recorded(self.launches, arguments.address)
+        if recorded is None:
+            return
+        graph = LaunchedGraph(
+            stream,
+            recorded.executable,
+            ctypes.addressof(arguments.values),
+            [(node, ctypes.addressof(parameters)) for node, parameters in recorded.nodes],
+            arguments.maps.words() if arguments.maps else (),
+            (recorded, arguments, functions.kept_blocks()),
+        )
+        arguments.graph = self._graphs.add(graph)
 
     def _add_memory(self, arguments: PackedArguments, stream: int) -> None:
         """Fill in tensor maps, and the address of scratch memory."""
@@ -272,38 +308,40 @@ class CudaProgram:
 
         A thread's launches on a stream are a graph's after a while, as long as nobody captures it.
         """
-        functions, local = self.device.functions, self._local
-        current_stream, current_device = functions.current_stream, functions.current_device
-        is_captured, anew, own_device = functions.is_captured, self._anew, current_device()
-
-        def again(places: tuple[int, ...], stream: int) -> bool:
-            """Launch the graph recorded for these addresses; False if there is none."""
-            if stream != _LEGACY_STREAM and is_captured(stream):
-                return False
-            try:
-                local.known[stream][places](stream)
-            except (AttributeError, KeyError):
-                return False
-            return True
+        functions, at, anew = self.device.functions, self._at_once, self._anew
+        current_stream = functions.current_stream
 
         def launch(*arrays: Array) -> None:
             stream, places = current_stream().ptr, tuple([array.data.ptr for array in arrays])
-            if not again(places, stream):
+            if not at(stream, places):
                 anew(places, stream)
 
         def launch_of_three(first: Array, second: Array, third: Array) -> None:
             # Most programs; spelt out, since this is most of a small call.
             stream = current_stream().ptr
             places = first.data.ptr, second.data.ptr, third.data.ptr
-            if not again(places, stream):
+            if not at(stream, places):
                 anew(places, stream)
 
+        found = launch_of_three if self._arrays == 3 else launch
+        found.at, found.functions = at, functions  # pyright: ignore[reportFunctionMemberAccess]
+        return found
+
+    @cached_property
+    def _at_once(self) -> At:
+        """The launch at addresses: by graphs, where there are any."""
+        return self._at if self._graphs is None else self._graphs.launch
+
+    @cached_property
+    def _at(self) -> At:
+        """The launch at addresses, without a graph; False if the device is not current."""
+        functions, anew = self.device.functions, self._anew
+        current_stream, current_device = functions.current_stream, functions.current_device
+        own_device = current_device()
+
         def at(stream: int, places: tuple[int, ...]) -> bool:
-            """Launch on arrays at these addresses; False if the device is not current."""
             if current_device() != own_device:
                 return False
-            if again(places, stream):
-                return True
             if stream == current_stream().ptr:
                 anew(places, stream)
             else:
@@ -311,9 +349,7 @@ class CudaProgram:
                     anew(places, stream)
             return True
 
-        found = launch_of_three if self._arrays == 3 else launch
-        found.at, found.functions = at, functions  # pyright: ignore[reportFunctionMemberAccess]
-        return found
+        return at
 
     def _anew(self, places: tuple[int, ...], stream: int) -> None:
         """Launch at addresses without a graph, on the current stream."""
@@ -330,15 +366,17 @@ class CudaProgram:
 
     def _launched(self, places: tuple[int, ...], stream: int, *, is_free: bool) -> None:
         try:
-            arguments, graphs = self._local.streams[stream]
+            arguments = self._local.streams[stream]
         except (AttributeError, KeyError):
-            arguments, graphs = self._begun(stream)
+            arguments = self._begun(stream)
+        if arguments.graph is not None:
+            arguments.graph[GraphWords.IS_HANDED] = 0
         arguments.values[: len(places)] = places
         if self._has_more:
             self._add_memory(arguments, stream)
-        again = graphs.handed(places) if is_free else None
-        if again is not None:
-            again(stream)
-            return
         for kernel in self.launches:
             kernel(stream, arguments.address, 0)
+        if is_free and arguments.launches <= WORTH_RECORDING:
+            arguments.launches += 1
+            if arguments.launches == WORTH_RECORDING:
+                self._record(arguments, stream)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from mdtensor.dataclass import dataclass
 from mdtensor.errors import LaunchError, NoDeviceError
 from mdtensor.kernels.kernel_source import LaunchMap
 
@@ -18,6 +19,7 @@ _ALIGNMENT = 64
 _TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
 _TF32 = 11
 _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS = 0, 3, 3, 0
+_HOW = _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS
 # (map, type, rank, address, extents, strides, box, steps, interleaved, swizzled, promoted, filled)
 Encode = Callable[..., int]
 
@@ -33,7 +35,7 @@ def encode_function() -> Encode:
 
 
 class TensorMaps:
-    """A thread's tensor maps of a launch, re-encoded when a buffer's address changes.
+    """A thread's tensor maps of a launch, encoded for the addresses of their buffers.
 
     `positions` are those of the maps' buffers among the arguments.
     """
@@ -42,38 +44,61 @@ class TensorMaps:
         self._memory = ctypes.create_string_buffer(MAP_BYTES * len(maps) + _ALIGNMENT)
         first = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
         self.addresses = [first + MAP_BYTES * n for n in range(len(maps))]
-        self._encoders = [
-            _encoder(each, address, encode)
-            for each, address in zip(maps, self.addresses, strict=True)
+        self._described = [
+            _Described.of(each, address, position)
+            for each, address, position in zip(maps, self.addresses, positions, strict=True)
         ]
-        self._positions = positions
-        self._known = [0] * len(maps)
+        self._encode, self._maps = encode, maps
 
     def encode(self, values: Any) -> None:
-        """Encode the maps of buffers whose addresses changed."""
-        for n, position in enumerate(self._positions):
-            place = values[position]
-            if place != self._known[n]:
-                self._encoders[n](place)
-                self._known[n] = place
+        """Encode the maps of buffers at these addresses."""
+        for described, each in zip(self._described, self._maps, strict=True):
+            begin = values[described.position] + described.offset
+            if status := self._encode(*described.arguments(begin)):
+                raise LaunchError(f"CUDA's driver refuses the tensor map {each}: error {status}")
+
+    def words(self) -> list[tuple[int, ...]]:
+        """What built-in functions encode them from, see `MapWords`."""
+        return [described.words() for described in self._described]
 
 
-def _encoder(each: LaunchMap, address: int, encode: Encode) -> Callable[[int], None]:
-    rank, size = len(each.extents), each.memory.itemsize
-    extents = (ctypes.c_uint64 * rank)(*each.extents)
-    strides = (ctypes.c_uint64 * (rank - 1))(*(s * size for s in each.strides[1:]))
-    apart = each.steps or (1,) * rank
-    # The driver counts what a box spans, not what it has.
-    box = (ctypes.c_uint32 * rank)(*((n - 1) * s + 1 for n, s in zip(each.box, apart, strict=True)))
-    steps = (ctypes.c_uint32 * rank)(*apart)
-    how = _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS
-    to = ctypes.c_void_p(address)
-    kind = _TF32 if each.tf32 else _TYPES[each.memory.name]
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What the driver encodes a tensor map at address `to` from.
 
-    def encoded(place: int) -> None:
-        begin = ctypes.c_void_p(place + each.offset * size)
-        status = encode(to, kind, rank, begin, extents, strides, box, steps, *how)
-        if status:
-            raise LaunchError(f"CUDA's driver refuses the tensor map {each}: error {status}")
+    Its array begins `offset` bytes behind the address in argument `position`.
+    """
 
-    return encoded
+    position: int
+    offset: int
+    to: int
+    kind: int
+    extents: Any
+    strides: Any
+    box: Any
+    steps: Any
+
+    @classmethod
+    def of(cls, each: LaunchMap, address: int, position: int) -> _Described:
+        rank, size = len(each.extents), each.memory.itemsize
+        extents = (ctypes.c_uint64 * rank)(*each.extents)
+        strides = (ctypes.c_uint64 * (rank - 1))(*(s * size for s in each.strides[1:]))
+        apart = each.steps or (1,) * rank
+        # The driver counts what a box spans, not what it has.
+        spans = [(n - 1) * s + 1 for n, s in zip(each.box, apart, strict=True)]
+        box, steps = (ctypes.c_uint32 * rank)(*spans), (ctypes.c_uint32 * rank)(*apart)
+        kind = _TF32 if each.tf32 else _TYPES[each.memory.name]
+        offset = each.offset * size
+        return cls(position, offset, address, kind, extents, strides, box, steps)
+
+    def arguments(self, begin: int) -> tuple[Any, ...]:
+        """What the driver's function is called with, for an array that begins at an address."""
+        rank, to, place = len(self.extents), ctypes.c_void_p(self.to), ctypes.c_void_p(begin)
+        arrays = self.extents, self.strides, self.box, self.steps
+        return to, self.kind, rank, place, *arrays, *_HOW
+
+    def words(self) -> tuple[int, ...]:
+        """The same as words, without the address."""
+        arrays = map(ctypes.addressof, (self.extents, self.strides, self.box, self.steps))
+        place = self.position, self.offset, self.to
+        return *place, self.kind, len(self.extents), *arrays, *_HOW

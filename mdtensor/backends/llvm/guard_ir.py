@@ -89,7 +89,8 @@ no:
 }}
 """
 
-# Whether what Python calls with the current stream and these addresses launched; -1 for an error.
+# Whether a graph, or what Python calls with the current stream and these addresses, launched; -1
+# for an error.
 _LAUNCHED = f"""
 define i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %count) {{
   %given = alloca ptr, i64 2, align 8
@@ -106,6 +107,15 @@ define i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %count) {{
   br i1 %is_told, label %begin, label %error
 begin:
   %handle = load ptr, ptr %stream_to
+  {word("entry", EntryWords.GRAPHS, "ptr")}
+  %has_graphs = icmp ne ptr %graphs, null
+  br i1 %has_graphs, label %graph, label %objects
+graph:
+  %is_launched = call i1 @graph_launched(ptr %graphs, ptr %handle, ptr %addresses)
+  br i1 %is_launched, label %launched, label %objects
+launched:
+  ret i32 1
+objects:
   %first = call ptr @PyLong_FromVoidPtr(ptr %handle)
   %tuple = call ptr @PyTuple_New(i64 %count)
   %has_first = icmp ne ptr %first, null
@@ -113,7 +123,7 @@ begin:
   %has_both = and i1 %has_first, %has_tuple
   br i1 %has_both, label %next, label %error
 next:
-  %n = phi i64 [ 0, %begin ], [ %after, %put ]
+  %n = phi i64 [ 0, %objects ], [ %after, %put ]
   %more = icmp ult i64 %n, %count
   br i1 %more, label %fill, label %call
 fill:

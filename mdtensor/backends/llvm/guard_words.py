@@ -32,9 +32,9 @@ class EntryWords(IntEnum):
     """Word offsets in an entry; the result's shape and the arguments follow.
 
     LAUNCH is the record of a launch of OPERANDS and RESULTS, or what Python calls with a stream and
-    their addresses where IS_PYTHON. MAKER is the type of a new NumPy array, or what is called for a
-    result, or a tuple of several, where IS_CALLED; 0 where the result is argument OUT. Results are
-    NumPy's where IS_ARRAY, others EXCHANGE describes.
+    their addresses where IS_PYTHON, unless the table GRAPHS has a graph. MAKER is the type of a new
+    NumPy array, or what is called for a result, or a tuple of several, where IS_CALLED; 0 where the
+    result is argument OUT. Results are NumPy's where IS_ARRAY, others EXCHANGE describes.
     """
 
     POSITIONAL = 0
@@ -54,7 +54,8 @@ class EntryWords(IntEnum):
     OPERANDS = 14
     IS_CALLED = 15
     RESULTS = 16
-    SHAPE = 17
+    GRAPHS = 17
+    SHAPE = 18
 
 
 class Item(IntEnum):

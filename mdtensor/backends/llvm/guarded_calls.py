@@ -17,7 +17,13 @@ import numpy as np
 from mdtensor.backends.host.array_exchange import ArrayExchange
 from mdtensor.backends.llvm import presence
 from mdtensor.backends.llvm.guard_words import MOST_RESULTS, EntryWords, Item, Table
-from mdtensor.backends.llvm.native_launch import NativeLaunch, NativeRecord, has_lock, runs_at_once
+from mdtensor.backends.llvm.native_launch import (
+    NativeLaunch,
+    NativeRecord,
+    graph_table,
+    has_lock,
+    runs_at_once,
+)
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
 
@@ -35,8 +41,8 @@ class GuardedCall:
     in `order`, in that order, or all of them. Without an `out` the result is a new array of the one
     spec in `results`, or its element where that has no axes; or what `make` makes, such an array or
     one of another library, a tuple of them for several. The launch is a built-in function of
-    `NativeLaunch`, or one of Python's that takes a stream and a tuple of addresses, and gives
-    whether it launched. It is called so many times more as are `left`, by default for ever.
+    `NativeLaunch`, or one that takes a stream and a tuple of addresses, and gives whether it
+    launched. It is called so many times more as are `left`, by default for ever.
 
     `exchanges` has what describes the arguments that are other libraries' arrays, by their classes.
     """
@@ -97,12 +103,14 @@ class GuardedCalls:
         self._table[Table.HOLDER] = id(entries)
         self._entries, self._held = entries, (entries,)
 
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._table[Table.ENTRIES :] = 0
+    def keep(self, entries: Sequence[NativeRecord]) -> None:
+        """Remove all entries but these, which are in the order in which they were added."""
+        kept = {entry.ctypes.data: entry for entry in entries}
         self._table[Table.COUNT] = self._table[Table.LAST] = 0
-        self._next = 0
-        self._hold({})
+        self._table[Table.ENTRIES :] = [*kept, *[0] * (MOST - len(kept))]
+        self._table[Table.COUNT] = len(kept)
+        self._next = len(kept) % MOST
+        self._hold(kept)
 
 
 def counted_by(entry: np.ndarray) -> int:
@@ -132,6 +140,7 @@ def _entry_of(call: GuardedCall) -> NativeRecord:
     record = call.launch.__self__.ctypes.data if is_native else id(call.launch)
     words[EntryWords.LAUNCH] = record
     words[EntryWords.IS_PYTHON] = int(not is_native)
+    words[EntryWords.GRAPHS] = graph_table(call.launch)
     words[EntryWords.OUT], words[EntryWords.AXES], words[EntryWords.RESULTS] = call.out, axes, count
     words[EntryWords.IS_ARRAY] = int(exchange is None)
     if call.out < 0:

@@ -56,6 +56,7 @@ _MEMORY = f"""
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Memory of so many bytes at least; null where there is none.
 define internal ptr @take_block(i64 %bytes) {{

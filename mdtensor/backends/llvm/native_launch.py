@@ -15,6 +15,7 @@ import numpy as np
 
 from mdtensor.backends.host import openmp_team, thread_count
 from mdtensor.backends.host.result_pool import POOL
+from mdtensor.backends.llvm.graph_launch_ir import GRAPH_LAUNCH
 from mdtensor.backends.llvm.guard_ir import GUARDED
 from mdtensor.backends.llvm.launch_ir import LAUNCH, LaunchWords, StepWords
 from mdtensor.backends.llvm.thread_pool import thread_pool_ir
@@ -77,6 +78,10 @@ class LaunchRecord(NativeRecord):
     nbytes_of_memory: int
 
 
+class GraphRecord(NativeRecord):
+    """The words of a program's CUDA graphs (see `GraphTable`)."""
+
+
 class _MethodDef(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -93,10 +98,11 @@ class NativeLaunch:
     """
 
     def __init__(self, addresses: Sequence[int], library: Any) -> None:
-        launch, guarded, kept, free, limit, join, forget, end = addresses
+        launch, guarded, graph, kept, free, limit, join, forget, end = addresses
         self._library = library
         self._method = _MethodDef(b"launch", launch, _FASTCALL, None)
         self._guarded = _MethodDef(b"guarded", guarded, _FASTCALL | _KEYWORDS, None)
+        self._graph = _MethodDef(b"launch_graph", graph, _FASTCALL, None)
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
         )(("PyCFunction_NewEx", ctypes.pythonapi))
@@ -192,10 +198,20 @@ class NativeLaunch:
         """The guard trampoline of a table (see `GuardedCalls`)."""
         return self._new(ctypes.addressof(self._guarded), table, None)
 
+    def by_graphs(self, table: GraphRecord) -> Callable[[int, tuple[int, ...]], bool]:
+        """The launch of a stream and addresses by a table's graphs, or by its fallback."""
+        return self._new(ctypes.addressof(self._graph), table, None)
+
 
 def runs_at_once(launcher: object) -> bool:
     """Whether a launcher is a built-in function, as `sequence` needs."""
     return type(getattr(launcher, "__self__", None)) is LaunchRecord
+
+
+def graph_table(launcher: object) -> int:
+    """The address of the table of graphs that a launcher looks through; 0 for other launchers."""
+    table = getattr(launcher, "__self__", None)
+    return int(table.ctypes.data) if isinstance(table, GraphRecord) else 0
 
 
 def in_sequence(
@@ -222,7 +238,7 @@ def has_lock() -> bool:
 
 
 NAMES = (
-    *("launch", "guarded", "kept_memory", "free_memory"),
+    *("launch", "guarded", "launch_graph", "kept_memory", "free_memory"),
     *("limit_threads", "join_team", "forget_threads", "end_threads"),
 )
 
@@ -233,7 +249,7 @@ def runtime_ir(threads: int) -> str:
     spelled = "".join(f"\\{byte:02X}" for byte in text)
     return f"""{thread_pool_ir(threads)}
 @message = internal constant [{len(text)} x i8] c"{spelled}"
-{_with_offsets(LAUNCH + GUARDED)}"""
+{_with_offsets(LAUNCH + GRAPH_LAUNCH + GUARDED)}"""
 
 
 def _with_offsets(text: str) -> str:

@@ -32,6 +32,9 @@ from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, renaming, with_args
 
+# A structure, and the sizes that make it a problem.
+Shape = tuple[Problem, tuple[int, ...]]
+
 # These decide how memory is accessed: the further ones where no elements are closer.
 LITERAL_STRIDES = (-1, 0, 1)
 FURTHER = tuple(n for n in range(-MOST_APART, MOST_APART + 1) if n not in LITERAL_STRIDES)
@@ -43,7 +46,7 @@ _LITERALS = range(-LITERAL_OFFSET, LITERAL_OFFSET + 1)
 LITERAL_SLIDE = 3
 
 
-def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
+def generalised(problem: Problem) -> Shape:
     """The structure of a problem, and the sizes that instantiate it as this problem.
 
     Extents become names, and strides too unless they are -1, 0 or 1, or small where no neighbours
@@ -53,7 +56,7 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     steps apart, neighbours share what they read. What is written alike has the same names. Labels
     become numbers, so that equal structures compare equal. A problem keeps what was found.
     """
-    kept: tuple[Problem, tuple[int, ...]] | None = problem.__dict__.get(STRUCTURE)
+    kept: Shape | None = problem.__dict__.get(STRUCTURE)
     if kept is None:
         problem.__dict__[STRUCTURE] = kept = _generalised(problem)
     return kept

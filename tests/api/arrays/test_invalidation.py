@@ -1,4 +1,4 @@
-"""Who is told that better kernels may exist, whatever other threads do meanwhile."""
+"""Who is told of launches that are out of date, whatever other threads do meanwhile."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tests.hurried import at_once
 
 class Keeper:
     def __init__(self) -> None:
-        self.forgot = 0
+        self.told = 0
 
-    def forget(self) -> None:
-        self.forgot += 1
+    def drop(self, is_stale: object) -> None:
+        self.told += 1
 
 
 def test_keepers_are_told_as_long_as_they_live() -> None:
     keeper, gone = Keeper(), Keeper()
-    invalidation.when_cleared(keeper)
-    invalidation.when_cleared(gone)
-    kept = len(invalidation._listeners)
+    invalidation.register(keeper)
+    invalidation.register(gone)
+    kept = len(invalidation._keepers)
     del gone
     gc.collect()
-    assert len(invalidation._listeners) < kept
+    assert len(invalidation._keepers) < kept
     generation = invalidation.generation()
     invalidation.clear()
-    assert keeper.forgot == 2, "before calls see the new generation, and what was kept until then"
+    assert keeper.told == 2, "before calls see the new generation, and what was kept until then"
     assert invalidation.generation() != generation
 
 
@@ -42,7 +42,7 @@ def test_threads_make_keepers_while_others_clear() -> None:
         kept: list[Keeper] = []
         for _ in range(20000):
             kept.append(Keeper())
-            invalidation.when_cleared(kept[-1])
+            invalidation.register(kept[-1])
             del kept[:-200]
         is_over.set()
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import program_calls
 from mdtensor.api.calls.shape_families import Families
 from mdtensor.api.engine import registry
@@ -16,6 +17,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
     found: Families = Families(registry.engine_for)
     monkeypatch.setattr(program_calls, "families", found)
     monkeypatch.setattr(program_calls, "_table", Bounded(program_calls._TABLE_SIZE))
-    program_calls.forget()
+    invalidation.clear()
     yield found
-    program_calls.forget()
+    invalidation.clear()

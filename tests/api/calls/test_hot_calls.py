@@ -17,8 +17,10 @@ import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import call_cache, hot_calls
 from mdtensor.api.engine import cpu_tier, registry
+from mdtensor.api.engine.kernel_choice import replaced
 from mdtensor.api.engine.launch_counter import LaunchNumbers
 from mdtensor.api.frameworks.call_text import held_call, run
+from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ShapeError
 from tests.hurried import at_once
 
@@ -84,6 +86,36 @@ def test_calls_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, (call, due) in cases.items():
         np.testing.assert_allclose(hot(call, monkeypatch), due, rtol=1e-12, err_msg=name)
+
+
+def test_a_better_kernel_leaves_other_calls_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = registry.engine_for()
+    engine.settle()
+    plan = mdt.compile("ij,jk->ik", A, B)
+    calls = [lambda: product(A, B), lambda: product(A[:2], B), lambda: plan(A, B)]
+    for call in calls:
+        call()
+    engine.settle()
+    for call in (*calls, *calls, *calls):
+        call()
+    assert [is_hot(call, monkeypatch) for call in calls] == [True] * 3
+    engine.tiers.tell(replaced(engine.problem_of(plan.md_homs[0])))
+    assert [is_hot(call, monkeypatch) for call in calls] == [False, True, False]
+    for call in (*calls, *calls, *calls):
+        call()
+    assert [is_hot(call, monkeypatch) for call in calls] == [True] * 3
+
+
+def is_hot(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the built-in function makes a call."""
+    with monkeypatch.context() as patched:
+        for module, name in ((call_cache, "typical"), (Plan, "_on_numpys")):
+            patched.setattr(module, name, None)
+        try:
+            call()
+        except TypeError:
+            return False
+    return True
 
 
 def with_place(x: Any, *, j: Any) -> Any:

@@ -51,7 +51,7 @@ class Made:
         self.engine.device.compiled = counted  # type: ignore[method-assign]
         self.engine.changed.append(self._tell)
 
-    def _tell(self) -> None:
+    def _tell(self, is_stale: object) -> None:
         self.told += 1
 
     def settle(self) -> None:

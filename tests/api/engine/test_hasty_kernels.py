@@ -45,7 +45,7 @@ def _computed(choice: KernelChoice) -> np.ndarray:
 
 def test_a_first_kernel_is_compiled_in_haste_and_replaced(made: Engine) -> None:
     told: list[None] = []
-    made.changed.append(lambda: told.append(None))
+    made.changed.append(lambda _: told.append(None))
     first = made.choose(PRODUCTS)
     assert first.source.hasty
     made.settle(600)

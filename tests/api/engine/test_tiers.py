@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine import registry, tiers
-from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice
+from mdtensor.api.engine.evaluated import Evaluated
+from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice, replaced
 from mdtensor.api.engine.tiers import CompiledKernel, Tiers
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
@@ -26,7 +29,7 @@ def told() -> list[None]:
 @pytest.fixture
 def found(told: list[None]) -> Tiers:
     engine = registry.engine_for()
-    return Tiers(engine.device, engine._winners, lambda: told.append(None))
+    return Tiers(engine.device, engine._winners, lambda _: told.append(None))
 
 
 def md_hom(extent: int) -> MDHom:
@@ -68,6 +71,28 @@ def test_new_kernels_end_choices_for_programs_and_leave_problems_theirs(found: T
     invalidation.clear()
     assert found.known(md_hom(5), use_store=True) is None
     assert found.own(problem(5)) is not None
+
+
+def test_a_better_kernel_replaces_those_of_its_problem_alone(found: Tiers) -> None:
+    keep(found, 5)
+    keep(found, 6)
+    invalidation.drop(replaced(problem(5)))
+    assert found.known(md_hom(5), use_store=True) is None
+    assert found.known(md_hom(6), use_store=True) is not None
+
+
+def test_a_better_general_kernel_replaces_no_kernel_with_constants(found: Tiers) -> None:
+    general, own = choice(5, GENERAL), choice(6, "cost model")
+    evaluated = Evaluated(md_hom(7), general.program, general.shapes)
+    is_stale = replaced(structure=GENERALISE(problem(9))[0])
+    assert [is_stale((each,)) for each in (general, own, evaluated)] == [True, False, True]
+    assert is_stale((own, general)), "a launch of several steps"
+    assert is_stale((replace(evaluated, shapes=None),)), "evaluated without a device"
+    assert is_stale(None), "nobody knows what serves it"
+    assert not is_stale(()), "no kernel serves it"
+    products = md_hom_from_einsum("i,i->", [TensorSpec.of((5,))] * 2)
+    other = GENERALISE(problem_from_md_hom(products))[0]
+    assert not replaced(structure=other)((general,))
 
 
 def test_what_was_chosen_before_new_kernels_came_is_not_kept(found: Tiers) -> None:

@@ -7,6 +7,7 @@ import pytest
 import scipy.ndimage
 
 import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls import program_calls
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from tests.cases import tolerance, values
@@ -42,7 +43,7 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(program_calls, "allocate", counted)
     monkeypatch.setattr(program_calls, "allocator", lambda spec, xp: lambda: counted(spec, xp))
-    program_calls.forget()
+    invalidation.clear()
     return specs
 
 

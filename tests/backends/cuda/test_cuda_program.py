@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
+from mdtensor.backends.cuda.cuda_graphs import (
+    WORTH_RECORDING,
+    DriverGraphs,
+    KernelParameters,
+    native_launches,
+)
 from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
 from mdtensor.backends.cuda.cuda_sequence import in_sequence
-from mdtensor.errors import LaunchError
+from mdtensor.backends.llvm.graph_launches import GraphDriver, address_of
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.program import program_of
@@ -62,7 +67,7 @@ class Stream:
 
     def end_capture(self) -> Any:
         count = len(self.driver.launches) - self.before
-        return SimpleNamespace(graph=self.driver.launches[-1], graphExec=count)
+        return SimpleNamespace(graph=count, graphExec=count)
 
 
 class Memory:
@@ -130,12 +135,77 @@ class Device:
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.driver.cupy())
-        self.functions.graphs = lambda: None
+        self.functions.graphs = self.functions.native = lambda: None
         self.compiled: list[KernelSource] = []
 
     def compile(self, source: KernelSource, sizes: Any = ()) -> CudaProgram:
         self.compiled.append(source)
         return made(self, source, sizes)
+
+
+CONTEXT = 0x44
+
+
+class GraphsOf:
+    """The driver's functions on graphs; notes the arguments that they are handed."""
+
+    def __init__(self, device: Device) -> None:
+        self.driver, self.context, self.error = device.driver, CONTEXT, 0
+        self.handed: list[tuple[int, ...]] = []
+        self.encoded: list[tuple[Any, ...]] = []
+        place, number, kept = ctypes.c_void_p, ctypes.c_int, ctypes.CFUNCTYPE
+        self.encode = kept(number, place, number, number, *[place] * 5, *[number] * 4)(self._encode)
+        self._functions = (
+            kept(number, place)(self._current),
+            kept(number, place, place)(self._capturing),
+            kept(number, place, place, place)(self._set),
+            kept(number, place, place)(self._launch),
+            self.encode,
+        )
+        driver = GraphDriver(*map(address_of, self._functions))
+        graphs = DriverGraphs(self._nodes, lambda *_: 0, self._functions[0], driver)
+        device.functions.graphs = lambda: graphs
+        device.functions.native = native_launches
+        if native_launches() is None:
+            pytest.skip("no launch runtime")
+
+    def _nodes(self, graph: Any, nodes: Any, count: Any) -> int:
+        count._obj.value = graph.value
+        if nodes is not None:
+            nodes[:] = range(0x10, 0x10 + graph.value)
+        return 0
+
+    def _current(self, to: int) -> int:
+        ctypes.c_void_p.from_address(to).value = self.context
+        return 0
+
+    def _capturing(self, stream: int, to: int) -> int:
+        ctypes.c_int.from_address(to).value = int(stream in self.driver.is_captured)
+        return 0
+
+    def _set(self, executable: int, node: int, parameters: int) -> int:
+        own = KernelParameters.from_address(parameters)
+        if node == 0x10:
+            self.driver.launch(0, 0, own.arguments, 0)
+            self.handed.append(self.driver.launches.pop()[3][:3])
+        return self.error
+
+    def _launch(self, executable: int, stream: int) -> int:
+        self.driver.graphs.append((stream or 0, executable))
+        return 0
+
+    def _encode(self, to: int, kind: int, rank: int, begin: int, *given: int) -> int:
+        arrays = [
+            (size * count).from_address(each)[:]
+            for each, size, count in zip(
+                given,
+                (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32),
+                (rank, rank - 1, rank, rank),
+                strict=False,
+            )
+        ]
+        self.encoded.append((to, begin, kind, *map(tuple, arrays), *given[4:]))
+        return 0
 
 
 def at(program: CudaProgram, *arrays: Any) -> None:
@@ -281,10 +351,10 @@ def test_tensor_maps_follow_the_other_arguments(device: Device) -> None:
     case = BULK_CASES["a batch"]
     program = made(device, program_of(case.problem(), case.schedule, CUDA))
     device.driver.count += 3
-    for places in ((0x100, 0x200, 0x300), (0x100, 0x200, 0x300), (0x100, 0x400, 0x300)):
+    for places in ((0x100, 0x200, 0x300), (0x100, 0x400, 0x300)):
         program(*map(Array, places))
-    assert encoded == [0x100, 0x200, 0x300, 0x400]
-    first, _, last = (launch[3] for launch in device.driver.launches)
+    assert encoded == [0x100, 0x200, 0x300, 0x100, 0x400, 0x300]
+    first, last = (launch[3] for launch in device.driver.launches)
     assert first == (0x100, 0x200, 0x300, 0, 0x103, 0x203, 0x303)
     assert last == (0x100, 0x400, 0x300, 0, 0x103, 0x403, 0x303)
 
@@ -298,105 +368,103 @@ def test_arrays_that_are_not_aligned_need_no_tensor_maps(device: Device) -> None
     assert device.driver.launches[0][3] == (0x102, 0x200, 0x300, 0)
 
 
-def test_launches_that_stay_the_same_become_one(device: Device) -> None:
-    device.driver.stream = 0
+def test_launches_become_a_graphs(device: Device) -> None:
+    launches, driver = GraphsOf(device), device.driver
     launch = made(device, source_of("whole blocks")).launcher()
     first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
-    for _ in range(2 * WORTH_RECORDING):
+    for _ in range(WORTH_RECORDING + 2):
         launch(first, second, out)
-    captured = [each for each in device.driver.launches if each[2] == CAPTURING]
-    assert [each[3][:3] for each in captured] == [(0x100, 0x200, 0x300)]
-    single = len(device.driver.launches) - 1
-    assert single == WORTH_RECORDING - 1
-    assert device.driver.graphs == [(0, 1)] * (2 * WORTH_RECORDING - single)
+    assert len([each for each in driver.launches if each[2] == 7]) == WORTH_RECORDING
+    assert [each[3][:3] for each in driver.launches if each[2] == CAPTURING] == [
+        (0x100, 0x200, 0x300)
+    ]
+    assert driver.graphs == [(7, 1)] * 2
+    assert launches.handed == [(0x100, 0x200, 0x300)], "once, since nothing has changed"
     launch(first, second, another)
-    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x400, 0))
-
-
-class Graphs:
-    """Notes what the recorded kernel's arguments are whenever its graph is handed new ones."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver, self.error = driver, 0
-        self.handed: list[tuple[int, ...]] = []
-
-    def updates(self, graph: Any, executable: int, arguments: int) -> list[Any]:
-        assert executable == 1
-        assert graph[2] == CAPTURING
-
-        def update() -> int:
-            self.driver.launch(0, 0, arguments, 0)
-            self.handed.append(self.driver.launches.pop()[3][:3])
-            return self.error
-
-        return [update]
+    launch(first, second, out)
+    assert launches.handed[1:] == [(0x100, 0x200, 0x400), (0x100, 0x200, 0x300)]
+    assert driver.graphs == [(7, 1)] * 4
 
 
 @pytest.mark.parametrize("by_address", [False, True], ids=["arrays", "addresses"])
-def test_a_graph_is_handed_other_arrays(device: Device, by_address: bool) -> None:
-    device.driver.stream, graphs = 0, Graphs(device.driver)
-    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+def test_what_is_unusual_is_no_graphs(device: Device, by_address: bool) -> None:
+    launches, driver = GraphsOf(device), device.driver
     program = made(device, source_of("whole blocks"))
     launch = partial(at, program) if by_address else program.launcher()
-    first, second = Array(0x100), Array(0x200)
-    outs = [Array(0x1000 + 0x100 * n) for n in range(WORTH_RECORDING + 3)]
-    for out in outs:
+    first, second, out = map(Array, (0x100, 0x200, 0x300))
+    for _ in range(WORTH_RECORDING):
         launch(first, second, out)
-    assert graphs.handed == [(0x100, 0x200, out.data.ptr) for out in outs[-3:]]
-    assert device.driver.graphs == [(0, 1)] * 4
-    launch(first, second, outs[-1])
-    assert len(graphs.handed) == 3
 
-
-def test_a_graph_knows_no_arrays_of_another_stream(device: Device) -> None:
-    device.driver.stream, graphs = 0, Graphs(device.driver)
-    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
-    launch = made(device, source_of("whole blocks")).launcher()
-    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
-    for _ in range(WORTH_RECORDING + 1):
+    def runs_singly() -> bool:
+        single, graphs = len(driver.launches), len(driver.graphs)
         launch(first, second, out)
-    device.driver.stream = 5
-    launch(first, second, another)
-    assert device.driver.launches[-1][2:] == (5, (0x100, 0x200, 0x400, 0))
-    device.driver.stream = 0
-    launch(first, second, another)
-    assert graphs.handed == [(0x100, 0x200, 0x400)]
+        single, graphs = len(driver.launches) - single, len(driver.graphs) - graphs
+        assert single + graphs == 1
+        return single == 1
+
+    assert not runs_singly()
+    driver.is_captured.append(7)
+    assert runs_singly()
+    driver.is_captured.clear()
+    assert not runs_singly()
+    driver.stream = 5
+    assert runs_singly()
+    driver.stream = 7
+    launches.context = 0x99  # another device is current
+    assert runs_singly()
+    launches.context = CONTEXT
+    out.data.ptr = 0x400
+    launches.error = 1  # of the driver, which does not take the arguments
+    assert runs_singly()
+    launches.error = 0
+    assert not runs_singly()
+    assert launches.handed[-1] == (0x100, 0x200, 0x400)
 
 
-def test_a_graph_that_refuses_arguments_is_an_error(device: Device) -> None:
-    device.driver.stream, graphs = 0, Graphs(device.driver)
-    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
-    launch = made(device, source_of("whole blocks")).launcher()
+def test_a_graph_has_the_tensor_maps_of_its_arrays(device: Device) -> None:
+    launches, driver = GraphsOf(device), device.driver
+    case = BULK_CASES["a batch"]
+    program = made(device, program_of(case.problem(), case.schedule, CUDA))
+    driver.count += len(program.source.maps)
+    device.functions.encode = lambda: launches.encode
+    arrays = list(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(WORTH_RECORDING):
+        program(*arrays)
+    single = launches.encoded[-len(program.source.maps) :]
+    launches.encoded.clear()
+    program(*arrays)
+    assert driver.graphs == [(7, 1)]
+    assert launches.encoded == single
+    arrays[0] = Array(0x1100)
+    program(*arrays)
+    moved = [(to, begin - 0x1000, *rest) for to, begin, *rest in launches.encoded[len(single) :]]
+    assert [a for a, b in zip(moved, single, strict=True) if a == b] == [
+        each for each in single if each[1] < 0x200
+    ]
+    misaligned = Array(0x102)
+    program(misaligned, *arrays[1:])
+    assert device.compiled == [program.source.unaligned]
+
+
+def test_threads_have_graphs_of_their_own(device: Device) -> None:
+    launches, driver = GraphsOf(device), device.driver
+    program = made(device, source_of("parts of a reduction"))
     arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
-    for _ in range(WORTH_RECORDING):
-        launch(*arrays)
-    graphs.error = 1
-    with pytest.raises(LaunchError, match=r"^CUDA's driver refuses a graph's arguments: error 1$"):
-        launch(*arrays[:2], Array(0x400))
-    graphs.error = 0
-    launch(*arrays)  # the graph that has neither arguments is no more
-    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x300, 0))
 
+    def many() -> None:
+        for _ in range(WORTH_RECORDING + 1):
+            program(*arrays)
 
-def test_arrays_that_take_turns_have_graphs_of_their_own(device: Device) -> None:
-    device.driver.stream, graphs = 0, Graphs(device.driver)
-    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
-    launch = made(device, source_of("whole blocks")).launcher()
-    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
-    for _ in range(WORTH_RECORDING):
-        launch(first, second, out)
-        launch(first, second, another)
-    assert len(graphs.handed) == WORTH_RECORDING - 1
-    before = len(device.driver.graphs)
-    for result in (out, another) * 3:
-        launch(first, second, result)
-    assert len(graphs.handed) == WORTH_RECORDING - 1
-    assert len(device.driver.graphs) == before + 6
-    later = [Array(0x1000 + 0x100 * n) for n in range(3)]
-    for result in later:
-        launch(first, second, result)
-    launch(first, second, out)  # whose graph was handed another array since
-    assert graphs.handed[-4:] == [(0x100, 0x200, each.data.ptr) for each in (*later, out)]
+    many()
+    other = threading.Thread(target=many)
+    other.start()
+    other.join()
+    captured = [each[3][3] for each in driver.launches if each[2] == CAPTURING]
+    assert driver.graphs == [(7, 2)] * 2
+    assert len(set(captured)) == 2, "scratch memory of each"
+    held = {memory.ptr for ref in driver.memory if (memory := ref())}
+    assert set(captured) <= held, "which is there as long as the graph is"
+    assert launches.handed
 
 
 def test_scratch_memory_that_lies_elsewhere_each_time_keeps_launches_single(
@@ -410,38 +478,6 @@ def test_scratch_memory_that_lies_elsewhere_each_time_keeps_launches_single(
         program(Array(0x100), Array(0x200), Array(0x300))
     assert device.driver.graphs == []
     assert len({launch[3][3] for launch in device.driver.launches}) == 2 * WORTH_RECORDING
-
-
-def test_launches_that_are_captured_stay_single(device: Device) -> None:
-    launch = made(device, source_of("whole blocks")).launcher()
-    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
-    for _ in range(WORTH_RECORDING):
-        launch(*arrays)
-    assert device.driver.graphs == [(7, 1)]
-    device.driver.is_captured.append(7)
-    launch(*arrays)
-    assert device.driver.graphs == [(7, 1)]
-    assert device.driver.launches[-1][2:] == (7, (0x100, 0x200, 0x300, 0))
-    device.driver.is_captured.clear()
-    launch(*arrays)
-    assert device.driver.graphs == [(7, 1)] * 2
-
-
-def test_each_stream_has_graphs_of_its_own(device: Device) -> None:
-    launch = made(device, source_of("parts of a reduction")).launcher()
-    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
-    for stream in (7, 8):
-        device.driver.stream = stream
-        for _ in range(WORTH_RECORDING):
-            launch(*arrays)
-    captured = [each[3][3] for each in device.driver.launches if each[2] == CAPTURING]
-    assert device.driver.graphs == [(7, 2), (8, 2)]
-    assert len(set(captured)) == 2  # scratch memory
-    for stream in range(9, 20):
-        device.driver.stream = stream
-        for _ in range(WORTH_RECORDING):
-            launch(*arrays)
-    assert {stream for stream, _ in device.driver.graphs} == set(range(7, 15))
 
 
 def counting() -> KernelSource:

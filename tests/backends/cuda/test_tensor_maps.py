@@ -1,4 +1,4 @@
-"""Tensor maps: what the driver is asked to encode, and when it is asked again."""
+"""Tensor maps: what the driver is asked to encode."""
 
 from __future__ import annotations
 
@@ -69,16 +69,6 @@ def test_maps_lie_in_memory_of_their_own_at_multiples_of_64_bytes():
     assert [call[0] for call in driver.encoded] == maps.addresses
     assert all(address % 64 == 0 for address in maps.addresses)
     assert [ctypes.string_at(a, 128) for a in maps.addresses] == [b"\1" * 128, b"\2" * 128]
-
-
-def test_only_the_map_of_a_new_array_is_encoded_again():
-    driver = Driver()
-    maps = TensorMaps(MAPS, (0, 2), driver)
-    maps.encode([4096, 0, 8192])
-    maps.encode([4096, 16, 8192])
-    assert len(driver.encoded) == 2
-    maps.encode([4096, 16, 16384])
-    assert [call[3] for call in driver.encoded] == [4112, 8192, 16384]
 
 
 def test_what_the_driver_refuses_is_an_error():

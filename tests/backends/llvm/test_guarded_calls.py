@@ -150,8 +150,17 @@ def test_nobody_is_served_while_somebody_watches(jit: JitCompiler, native: Nativ
     assert guards.call(A, B) is MISSED
     watchers.clear()
     assert guards.call(A, B) is not MISSED
-    guards.clear()
+    guards.keep([])
     assert guards.call(A, B) is MISSED
+
+
+def test_some_entries_are_kept(guards: GuardedCalls) -> None:
+    entries = [add(guards, text, A, B) for text in "abc"]
+    guards.keep([entries[0], entries[2]])
+    assert [guards.call(text, A, B) is MISSED for text in "abc"] == [False, True, False]
+    entries.append(add(guards, "d", A, B))
+    assert [guards.call(text, A, B) is MISSED for text in "abcd"] == [False, True, False, False]
+    assert [counted_by(entry) for entry in entries] == [2, 0, 2, 1]
 
 
 def test_so_many_launches_are_left(guards: GuardedCalls) -> None:
@@ -193,7 +202,7 @@ def test_references_are_given_back(guards: GuardedCalls) -> None:
     after = [sys.getrefcount(each) for each in counted]
     assert all(abs(b - a) < 100 for a, b in zip(before, after, strict=True))
     kept = weakref.ref(entry)
-    guards.clear()
+    guards.keep([])
     del entry, counted
     gc.collect()
     assert kept() is None
@@ -203,7 +212,7 @@ def test_an_entry_stays_as_long_as_the_table_has_it(guards: GuardedCalls) -> Non
     for number in range(3 * MOST):
         add(guards, str(number), A, B)
         if number % 7 == 0:
-            guards.clear()
+            guards.keep([])
         places = {*guards._table[Table.ENTRIES :].tolist()} - {0}
         assert places == {entry.ctypes.data for entry in guards._entries.values()}
 
@@ -222,7 +231,7 @@ def test_threads_call_while_entries_come_and_go(guards: GuardedCalls) -> None:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         add(guards, "a", A, B)
-        guards.clear()
+        guards.keep([])
     for thread in threads:
         thread.join()
     assert not wrong

@@ -223,7 +223,7 @@ def test_entries_may_go_while_torch_is_asked(guards: GuardedCalls, launch: Launc
     forgotten: list[Any] = []
 
     def clears() -> bool:
-        guards.clear()
+        guards.keep([])
         gc.collect()
         forgotten.append([np.full(words, -1) for words in range(20, 60) for _ in range(50)])
         return False

@@ -63,7 +63,7 @@ class CompiledGraph:
         self._by_torch = _as_it_is(module)
         self._free: list[Buffers] = []
         self._forward = self._rewritten(module, planned)
-        invalidation.when_cleared(self)
+        invalidation.register(self)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the graph, by trials until its fastest way is known."""
@@ -104,9 +104,10 @@ class CompiledGraph:
             return self._by_torch(*arguments)
         return self._forward(buffers, *arguments)
 
-    def forget(self) -> None:
-        """Restarts the trials, since better kernels may exist."""
-        self._tried = -1
+    def drop(self, is_stale: invalidation.IsStale) -> None:
+        """Restarts the trials, where better kernels replaced some of a step."""
+        if any(step.is_any(is_stale) for step in self.steps):
+            self._tried = -1
 
     def _go(self, way: bool | None) -> None:
         self._is_torchs = way is False

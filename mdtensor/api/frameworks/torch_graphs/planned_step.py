@@ -19,7 +19,7 @@ from mdtensor.api.engine import tuning_mode
 from mdtensor.api.frameworks.call_text import computation_of, held_by_name, run
 from mdtensor.api.frameworks.torch_graphs.call_group import OperandView
 from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls
-from mdtensor.bounded import Bounded
+from mdtensor.bounded import Bounded, pairs_of
 from mdtensor.dataclass import dataclass
 
 Tensor = Any
@@ -43,7 +43,7 @@ class Timing:
     ours: float | None = None
     torch: float | None = None
     first: float | None = None
-    programs: tuple[object, ...] | None = None
+    kernels: tuple[object, ...] | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -109,11 +109,16 @@ class PlannedStep:
         self._is_faster = Bounded[Shapes, bool](_MOST)
         self._seen = Bounded[Shapes, bool](_MOST)
         self.__name__ = planned.group.label
-        invalidation.when_cleared(self)
+        invalidation.register(self)
 
-    def forget(self) -> None:
-        """Restarts the timing, since better kernels may exist."""
-        self._is_faster = Bounded[Shapes, bool](_MOST)
+    def drop(self, is_stale: invalidation.IsStale) -> None:
+        """Looks again at which kernels are chosen, where better ones replaced some."""
+        if self.is_any(is_stale):
+            self._is_faster = Bounded[Shapes, bool](_MOST)
+
+    def is_any(self, is_stale: invalidation.IsStale) -> bool:
+        """Whether any of its kernels are out of date."""
+        return any(is_stale(timing.kernels) for _, timing in pairs_of(self.timings))
 
     def __call__(self, buffers: Buffers, *tensors: Tensor) -> Any:
         """The result, or a tuple of several."""
@@ -153,25 +158,25 @@ class PlannedStep:
         if self.planned.is_symbolic and shapes not in self._seen:
             # Seen once, it may never come again: the general call knows all sizes of its family.
             self._seen.keep(shapes, True)
-            programs = None if timing is None else timing.programs
+            kernels = None if timing is None else timing.kernels
         else:
-            programs = self._programs(tensors)
+            kernels = self._kernels(tensors)
         timing = timing or self.timings.made(magnitude, Timing)
-        if timing.ours is None or not _are_same(timing.programs, programs):
+        if timing.ours is None or not _are_same(timing.kernels, kernels):
             self._time(timing, buffers, tensors)
-            timing.programs = programs
+            timing.kernels = kernels
             self.generation += 1
         if generation == invalidation.generation():
             kept.keep(shapes, timing.is_ours)
         return timing.is_ours
 
-    def _programs(self, tensors: Sequence[Tensor]) -> tuple[object, ...]:
-        """The programs chosen now for operands like these."""
+    def _kernels(self, tensors: Sequence[Tensor]) -> tuple[object, ...]:
+        """The kernels chosen now for operands like these."""
         library = self.planned.memory.library
         views = [view.of(tensors[view.tensor]) for view in self.planned.group.operands]
         specs = tuple([spec_of_tensor("an operand", each) for each in views])
-        ready = ready_for(suited(computation_of(self._held.text, specs), library), library)
-        return tuple([getattr(each, "program", each) for each in ready.served_by])
+        program = suited(computation_of(self._held.text, specs), library)
+        return ready_for(program, library).served_by
 
     def _time(self, timing: Timing, buffers: Buffers, tensors: Sequence[Tensor]) -> None:
         """Times both ways, interleaved, after warm-up calls."""
@@ -191,4 +196,9 @@ class PlannedStep:
 def _are_same(first: tuple[object, ...] | None, second: tuple[object, ...] | None) -> bool:
     if first is None or second is None:
         return first is second
-    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
+    pairs = zip(first, second, strict=True)
+    return len(first) == len(second) and all(_program(a) is _program(b) for a, b in pairs)
+
+
+def _program(kernel: object) -> object:
+    return getattr(kernel, "program", kernel)

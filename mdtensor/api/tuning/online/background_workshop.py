@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.kernel_choice import ranked
+from mdtensor.api.engine.kernel_choice import ranked, replaced
 from mdtensor.api.engine.stored_schedules import with_schedules
 from mdtensor.api.tuning.favourites import favourites
 from mdtensor.api.tuning.online.call_check import read_bytes
@@ -147,7 +147,7 @@ class BackgroundWorkshop:
                 seconds=seconds,
                 trials=trials,
             )
-            engine.tiers.tell()
+            engine.tiers.tell(replaced(self._problem))
 
         self._ask("keep", kept, told)
 
