@@ -13,8 +13,8 @@ EMPTY = {"dict", "list", "set"}
 def tables_in(path: Path) -> dict[str, int | None]:
     """The names of the tables of a file, with the most entries of each where its code says so.
 
-    These are memoized functions, `Bounded` dicts, empty dicts, lists and sets of a module, and
-    dicts of objects that are empty at first. Constants of the file are known as bounds.
+    These are memoized functions, `Bounded` dicts and launch tables, empty dicts, lists and sets of
+    a module, and dicts of objects that are empty at first. Constants of the file are bounds.
     """
     module = ast.parse(path.read_text(encoding="utf-8"))
     constants = {
@@ -31,7 +31,7 @@ def tables_in(path: Path) -> dict[str, int | None]:
                 if (call := _made_by(decorator, MEMOIZING)) is not None:
                     found[node.name] = _bound(call, constants)
         for name, value in _assigned(node):
-            call = _made_by(value, {*MEMOIZING, "Bounded"})
+            call = _made_by(value, {*MEMOIZING, "Bounded", "LaunchTable"})
             if call is not None:
                 found[name] = _bound(call, constants)
             elif _is_field(node, value) or (

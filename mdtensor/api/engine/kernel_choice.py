@@ -97,8 +97,8 @@ def replaced(*problems: Problem, structure: Problem | None = None) -> IsStale:
 
     def is_replaced(kernel: Any) -> bool:
         served: Sequence[Shape] | None = getattr(kernel, "shapes", ())
-        if served is None:
-            return True
+        if not served:
+            return served is None
         if structure is not None and kernel.is_general:
             return any(general == structure for general, _ in served)
         return not shapes.isdisjoint(served)

@@ -58,13 +58,13 @@ class TensorMaps:
                 raise LaunchError(f"CUDA's driver refuses the tensor map {each}: error {status}")
 
     def words(self) -> list[tuple[int, ...]]:
-        """What built-in functions encode them from, see `MapWords`."""
+        """The maps as words for the built-in function that encodes them, see `MapWords`."""
         return [described.words() for described in self._described]
 
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What the driver encodes a tensor map at address `to` from.
+    """The parameters of a tensor map at address `to`, as the driver encodes it.
 
     Its array begins `offset` bytes behind the address in argument `position`.
     """
@@ -92,13 +92,13 @@ class _Described:
         return cls(position, offset, address, kind, extents, strides, box, steps)
 
     def arguments(self, begin: int) -> tuple[Any, ...]:
-        """What the driver's function is called with, for an array that begins at an address."""
+        """The arguments of the driver's function, for an array that begins at an address."""
         rank, to, place = len(self.extents), ctypes.c_void_p(self.to), ctypes.c_void_p(begin)
         arrays = self.extents, self.strides, self.box, self.steps
         return to, self.kind, rank, place, *arrays, *_HOW
 
     def words(self) -> tuple[int, ...]:
-        """The same as words, without the address."""
+        """The arguments as words, without the address."""
         arrays = map(ctypes.addressof, (self.extents, self.strides, self.box, self.steps))
         place = self.position, self.offset, self.to
         return *place, self.kind, len(self.extents), *arrays, *_HOW

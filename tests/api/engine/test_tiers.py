@@ -6,9 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls.statistics import tally
 from mdtensor.api.engine import registry, tiers
 from mdtensor.api.engine.evaluated import Evaluated
 from mdtensor.api.engine.kernel_choice import GENERAL, KernelChoice, replaced
@@ -90,6 +92,7 @@ def test_a_better_general_kernel_replaces_no_kernel_with_constants(found: Tiers)
     assert is_stale((replace(evaluated, shapes=None),)), "evaluated without a device"
     assert is_stale(None), "nobody knows what serves it"
     assert not is_stale(()), "no kernel serves it"
+    assert not is_stale((tally("NumPy", np.dtype("f4")),)), "nor a tally"
     products = md_hom_from_einsum("i,i->", [TensorSpec.of((5,))] * 2)
     other = GENERALISE(problem_from_md_hom(products))[0]
     assert not replaced(structure=other)((general,))
