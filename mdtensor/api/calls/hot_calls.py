@@ -37,9 +37,9 @@ class HotLaunch:
     """A launch without checks, into new arrays of `results` or into a given one.
 
     `run` is a built-in function of NumPy's arrays, or one of a CUDA stream and addresses; it takes
-    the arrays of a call that are in `order`, or all. `make` makes NumPy's result, or a tuple of
-    several, where that is not by `numpy.empty`. `numbers` are those of its launches, where somebody
-    may wait for some.
+    the arrays of a call, or where `operands` begin: in an array with a number, at a byte. `make`
+    makes NumPy's result, or a tuple of several, where that is not by `numpy.empty`. `numbers` are
+    those of its launches, where somebody may wait for some.
     """
 
     run: Callable[..., Any]
@@ -47,14 +47,21 @@ class HotLaunch:
     results: tuple[TensorSpec, ...] = ()
     make: Callable[[], Any] | None = None
     numbers: tuple[Any, ...] = ()
-    order: tuple[int, ...] | None = None
+    operands: tuple[tuple[int, int], ...] | None = None
 
 
 def reordered(hot: HotLaunch | None, order: Sequence[int]) -> HotLaunch | None:
-    """The launch for calls whose operands are the arrays in `order`, each used once."""
-    if hot is None or len({*order}) != len(order):
+    """The launch for calls whose operands are the arrays in `order`."""
+    return begun_at(hot, [(n, 0) for n in order])
+
+
+def begun_at(hot: HotLaunch | None, begins: Sequence[tuple[int, int]]) -> HotLaunch | None:
+    """The launch for calls whose operands begin in the arrays with these numbers, at bytes."""
+    if hot is None:
         return None
-    return replace(hot, order=tuple([order[n] for n in hot.order or range(len(order))]))
+    every = hot.operands or [(n, 0) for n in range(len(begins))]
+    moved = [(begins[n][0], begins[n][1] + byte) for n, byte in every]
+    return replace(hot, operands=tuple(moved))
 
 
 def uncounted(run: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -76,13 +83,12 @@ def hot_launch(
 ) -> HotLaunch | None:
     """A launch for the built-in fast path; None where it needs Python."""
     run, order = getattr(run, "chosen", (run, None))
-    if order is not None and len({*order}) != len(order):
-        return None
     native, numbers = uncounted(run)
     if (at := getattr(native, "at", None)) is None and not runs_at_once(native):
         return None
     is_empty = getattr(make, "func", None) is np.empty
-    return HotLaunch(at or native, tally, results, None if is_empty else make, numbers, order)
+    operands = None if order is None else tuple([(n, 0) for n in order])
+    return HotLaunch(at or native, tally, results, None if is_empty else make, numbers, operands)
 
 
 # That entries stay as long as the built-in functions find them.
@@ -124,10 +130,21 @@ class HotCalls:
             self.clear()
 
     def add(
-        self, args: Sequence[Any], options: Mapping[str, Any], launch: Any, generation: int
+        self,
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+        launch: Any,
+        generation: int,
+        begins: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        """Adds a call and its launch, chosen in a generation, if the fast path can serve it."""
+        """Adds a call and its launch, chosen in a generation, if the fast path can serve it.
+
+        Operands are the arrays among the arguments, or begin in the arrays and at the bytes that
+        `begins` has.
+        """
         hot: HotLaunch | None = getattr(launch, "hot", None)
+        if begins is not None:
+            hot = begun_at(hot, begins)
         served_by = getattr(launch, "served_by", None)
         arguments, names = (*args, *options.values()), tuple(options)
         if hot is None:
@@ -168,7 +185,7 @@ class HotCalls:
             out,
             make=make,
             exchanges=exchanges,
-            order=hot.order,
+            operands=hot.operands,
             **more,
         )
         with _lock:

@@ -222,6 +222,7 @@ guard:
   {word("entry", EntryWords.IS_CALLED)}
   %is_made_by_python = icmp ne i64 %is_called, 0
   {word("entry", EntryWords.OPERANDS)}
+  {word("entry", EntryWords.ARRAYS)}
   {word("entry", EntryWords.ITEMS)}
   %first_item = getelementptr i64, ptr %entry, i64 %items
   br label %next
@@ -384,9 +385,38 @@ done:
 matched:
   {word("entry", EntryWords.RESULTS)}
   %every = add i64 %operands, %results
-  %first_result = getelementptr i64, ptr %addresses, i64 %operands
+  {word("entry", EntryWords.CHOSEN, name="pairs")}
+  %chooses = icmp ne i64 %pairs, 0
+  br i1 %chooses, label %choose, label %operands_lie
+choose:
+  %chosen = alloca i64, i64 %every, align 8
+  %first_pair = getelementptr i64, ptr %entry, i64 %pairs
+  br label %choose_next
+choose_next:
+  %c = phi i64 [ 0, %choose ], [ %c_after, %choose_one ]
+  %more_operands = icmp ult i64 %c, %operands
+  br i1 %more_operands, label %choose_one, label %operands_lie
+choose_one:
+  %c_after = add i64 %c, 1
+  %pair_number = shl i64 %c, 1
+  %pair_at = getelementptr i64, ptr %first_pair, i64 %pair_number
+  %from = load i64, ptr %pair_at
+  %byte_at = getelementptr i64, ptr %pair_at, i64 1
+  %byte = load i64, ptr %byte_at
+  %from_at = getelementptr i64, ptr %addresses, i64 %from
+  %begins = load i64, ptr %from_at
+  %operand = add i64 %begins, %byte
+  %chosen_at = getelementptr i64, ptr %chosen, i64 %c
+  store i64 %operand, ptr %chosen_at
+  br label %choose_next
+operands_lie:
+  %launched_at = phi ptr [ %addresses, %matched ], [ %chosen, %choose_next ]
+  %first_result = getelementptr i64, ptr %launched_at, i64 %operands
   br i1 %makes, label %make, label %given_out
 given_out:
+  %out_begins_at = getelementptr i64, ptr %addresses, i64 %arrays
+  %out_begins = load i64, ptr %out_begins_at
+  store i64 %out_begins, ptr %first_result
   %target_at = getelementptr ptr, ptr %objects, i64 %out
   %target = load ptr, ptr %target_at
   br i1 %is_numpys, label %look_at_flags, label %bounds
@@ -397,15 +427,15 @@ look_at_flags:
   %is_writeable = icmp ne i32 %written, 0
   br i1 %is_writeable, label %bounds, label %miss
 bounds:
-  %begin_at = getelementptr i64, ptr %lows, i64 %operands
+  %begin_at = getelementptr i64, ptr %lows, i64 %arrays
   %begin_of_out = load i64, ptr %begin_at
-  %end_at = getelementptr i64, ptr %highs, i64 %operands
+  %end_at = getelementptr i64, ptr %highs, i64 %arrays
   %end_of_out = load i64, ptr %end_at
   br label %apart
 apart:
   %m = phi i64 [ 0, %bounds ], [ %m_after, %apart_next ]
   %m_after = add i64 %m, 1
-  %more_arrays = icmp ult i64 %m, %operands
+  %more_arrays = icmp ult i64 %m, %arrays
   br i1 %more_arrays, label %is_apart, label %take
 is_apart:
   %begin_of_at = getelementptr i64, ptr %lows, i64 %m
@@ -503,13 +533,13 @@ run:
   br i1 %by_python, label %call, label %kernels
 kernels:
   {word("entry", EntryWords.LAUNCH, "ptr")}
-  %had_memory = call i1 @run_steps(ptr %launch, ptr %addresses)
+  %had_memory = call i1 @run_steps(ptr %launch, ptr %launched_at)
   br i1 %had_memory, label %ran, label %no_memory
 no_memory:
   %no_result = call ptr @PyErr_NoMemory()
   br label %undo
 call:
-  %status = call i32 @launched(ptr %entry, ptr %exchange, ptr %addresses, i64 %every)
+  %status = call i32 @launched(ptr %entry, ptr %exchange, ptr %launched_at, i64 %every)
   switch i32 %status, label %undo [
     i32 1, label %ran
     i32 0, label %refused

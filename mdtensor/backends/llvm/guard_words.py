@@ -31,6 +31,9 @@ class Table(IntEnum):
 class EntryWords(IntEnum):
     """Word offsets in an entry; the result's shape and the arguments follow.
 
+    Slots of addresses are those of the arrays among the arguments, so many ARRAYS, and of the
+    results behind them. Where CHOSEN is not 0, there begin pairs of words, one for each operand of
+    the launch: the array that it begins in, and the byte there. Otherwise operands are the arrays.
     LAUNCH is the record of a launch of OPERANDS and RESULTS, or what Python calls with a stream and
     their addresses where IS_PYTHON, unless the table GRAPHS has a graph. MAKER is the type of a new
     NumPy array, or what is called for a result, or a tuple of several, where IS_CALLED; 0 where the
@@ -55,7 +58,9 @@ class EntryWords(IntEnum):
     IS_CALLED = 15
     RESULTS = 16
     GRAPHS = 17
-    SHAPE = 18
+    ARRAYS = 18
+    CHOSEN = 19
+    SHAPE = 20
 
 
 class Item(IntEnum):

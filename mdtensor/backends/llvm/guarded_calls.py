@@ -37,12 +37,13 @@ _NEW_ARRAY, _RETURN_ARRAY = 94, 76  # places of PyArray_NewFromDescr and PyArray
 class GuardedCall:
     """A call to cache: its arguments, their trailing names, and its launch.
 
-    Argument `out` is the result, the other arrays are operands: those whose numbers among them are
-    in `order`, in that order, or all of them. Without an `out` the result is a new array of the one
-    spec in `results`, or its element where that has no axes; or what `make` makes, such an array or
-    one of another library, a tuple of them for several. The launch is a built-in function of
-    `NativeLaunch`, or one that takes a stream and a tuple of addresses, and gives whether it
-    launched. It is called so many times more as are `left`, by default for ever.
+    Argument `out` is the result, the other arrays are what the operands lie in: each begins in the
+    array with a number among them at a byte, or is one of them, in order. Without an `out` the
+    result is a new array of the one spec in `results`, or its element where that has no axes; or
+    what `make` makes, such an array or one of another library, a tuple of them for several. The
+    launch is a built-in function of `NativeLaunch`, or one that takes a stream and a tuple of
+    addresses, and gives whether it launched. It is called so many times more as are `left`, by
+    default for ever.
 
     `exchanges` has what describes the arguments that are other libraries' arrays, by their classes.
     """
@@ -55,7 +56,7 @@ class GuardedCall:
     left: int = _FOREVER
     make: Callable[[], Any] | None = None
     exchanges: Mapping[type, ArrayExchange] = {}
-    order: Sequence[int] | None = None
+    operands: Sequence[tuple[int, int]] | None = None
 
 
 class GuardedCalls:
@@ -156,11 +157,16 @@ def _entry_of(call: GuardedCall) -> NativeRecord:
         words[EntryWords.EXCHANGE] = exchange.words.ctypes.data
     words[EntryWords.SHAPE :] = result.shape
     words[EntryWords.ITEMS] = len(words)
-    slots = _slots(call)
-    words[EntryWords.OPERANDS] = sum(slot >= 0 for slot in slots.values()) - (call.out >= 0)
-    unread = words[EntryWords.OPERANDS] + count
-    if is_native and call.launch.__self__[0] != unread:
-        due, given = call.launch.__self__[0], unread
+    kinds = {np.ndarray, *call.exchanges}
+    arrays = [n for n, each in enumerate(call.arguments) if type(each) in kinds and n != call.out]
+    slots = {number: slot for slot, number in enumerate(arrays)} | {call.out: len(arrays)}
+    words[EntryWords.ARRAYS] = words[EntryWords.OPERANDS] = len(arrays)
+    if call.operands is not None:
+        words[EntryWords.OPERANDS], words[EntryWords.CHOSEN] = len(call.operands), len(words)
+        words += [word for pair in call.operands for word in pair]
+        words[EntryWords.ITEMS] = len(words)
+    given = words[EntryWords.OPERANDS] + count
+    if is_native and (due := call.launch.__self__[0]) != given:
         raise ValueError(f"a launch of {due} arrays, operands and results, was given {given}")
     for number, argument in enumerate(call.arguments):
         if number >= words[EntryWords.POSITIONAL]:
@@ -173,31 +179,20 @@ def _entry_of(call: GuardedCall) -> NativeRecord:
             layout = its.layout(argument)
             words[EntryWords.DEVICE] = layout.device
             words += [Item.EXCHANGED, id(kind)]
-            slot = slots[number] if slots[number] >= 0 else unread
-            words += _lies(slot, layout.shape, layout.strides, layout.itemsize, layout.itemsize)
+            size = layout.itemsize
+            words += _lies(slots[number], layout.shape, layout.strides, size, size)
             words += [its.words.ctypes.data, layout.device, layout.kind]
             keeps += [kind, its]
         elif kind is np.ndarray:
             keeps.append(argument.dtype)
             words += [Item.ARRAY, id(keeps[-1])]
-            slot = slots[number] if slots[number] >= 0 else unread
-            words += _lies(slot, argument.shape, argument.strides, argument.itemsize)
+            words += _lies(slots[number], argument.shape, argument.strides, argument.itemsize)
         else:
             keeps.append(argument)
             words += [Item.STRING if kind is str else Item.SAME, id(argument)]
     entry = np.array(words, np.int64).view(NativeRecord)
     entry.keeps = (*keeps, call.launch)
     return entry
-
-
-def _slots(call: GuardedCall) -> dict[int, int]:
-    """The slot of each array in the launch's arguments, by argument number; -1 if unread."""
-    kinds = {np.ndarray, *call.exchanges}
-    arrays = [number for number, each in enumerate(call.arguments) if type(each) in kinds]
-    operands = [number for number in arrays if number != call.out]
-    order = range(len(operands)) if call.order is None else call.order
-    slots = dict.fromkeys(arrays, -1) | {operands[n]: slot for slot, n in enumerate(order)}
-    return slots | ({call.out: len(order)} if call.out >= 0 else {})
 
 
 def _lies(

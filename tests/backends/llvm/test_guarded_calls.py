@@ -184,9 +184,22 @@ def test_a_launch_takes_all_arrays(jit: JitCompiler, native: NativeLaunch) -> No
 
 
 def test_operands_are_those_of_the_order(guards: GuardedCalls) -> None:
-    add(guards, A, A[0], 2 * A, order=(2, 0))
+    add(guards, A, A[0], 2 * A, operands=((2, 0), (0, 0)))
     np.testing.assert_array_equal(guards.call(B, A[0], A), A + B)
     assert guards.call(B, A[0, :2], A) is MISSED
+
+
+def test_operands_begin_at_bytes_of_arrays(guards: GuardedCalls) -> None:
+    memory, out = np.arange(20.0), np.zeros((2, 3))
+    second = (0, 8 * 8)  # the array that begins there
+    add(guards, memory, operands=((0, 0), second))
+    add(guards, memory, out, names=("out",), out=1, operands=(second, second))
+    np.testing.assert_array_equal(
+        guards.call(memory), memory[:6].reshape(2, 3) + memory[8:14].reshape(2, 3)
+    )
+    assert guards.call(memory, out=out) is out
+    np.testing.assert_array_equal(out, 2 * memory[8:14].reshape(2, 3))
+    assert guards.call(memory, out=memory[14:].reshape(2, 3)) is MISSED
 
 
 def test_references_are_given_back(guards: GuardedCalls) -> None:

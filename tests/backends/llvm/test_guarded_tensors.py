@@ -189,12 +189,12 @@ def test_results_are_written_to_tensors_of_their_own(guards: GuardedCalls, launc
 
 def test_operands_are_those_of_the_order(guards: GuardedCalls, launch: Launch) -> None:
     a, b, c = randn(2, 3), randn(4), randn(5)
-    added(guards, launch, a, b, c, order=(2, 0))
+    added(guards, launch, a, b, c, operands=((2, 0), (0, 0)))
     found = guards.call(a, b, c)
     assert launch.seen == [(0, (c.data_ptr(), a.data_ptr(), found.data_ptr()))]
     assert guards.call(a, randn(3), c) is MISSED
     given = randn(2, 3)
-    added(guards, launch, a, b, c, given, names=("out",), out=3, order=(1,))
+    added(guards, launch, a, b, c, given, names=("out",), out=3, operands=((1, 0),))
     assert guards.call(a, b, c, out=given) is given
     assert launch.seen[-1] == (0, (b.data_ptr(), given.data_ptr()))
 

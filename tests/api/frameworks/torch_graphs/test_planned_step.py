@@ -11,6 +11,8 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.engine import registry
+from mdtensor.api.frameworks.torch_graphs import planned_step
 from mdtensor.api.frameworks.torch_graphs.graph_groups import planned_calls
 from mdtensor.api.frameworks.torch_graphs.planned_step import PlannedStep
 from tests.api.frameworks.torch_graphs.graph_stand_in import Graph
@@ -81,6 +83,56 @@ def test_buffers_hold_results_of_one_run() -> None:
     assert step(buffers, a, b) is first is buffers[1]
     assert step([None, None], a, b) is not first
     np.testing.assert_allclose(first.numpy(), a.numpy() @ b.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def seen_by_python(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One element for each run of steps that Python makes."""
+    found: list[None] = []
+    run = planned_step.run
+
+    def seen(*arguments: Any, **options: Any) -> Any:
+        found.append(None)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(planned_step, "run", seen)
+    return found
+
+
+@pytest.mark.parametrize("has_buffer", [False, True])
+def test_known_calls_make_no_views(monkeypatch: pytest.MonkeyPatch, has_buffer: bool) -> None:
+    """Two operands are parts of one tensor, the second transposed."""
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("torch before 2.10 has no exchange interface")
+    monkeypatch.setenv("MDTENSOR_TIER0", "0")
+    graph = Graph()
+    whole = graph.given(12, 8)
+    first = graph.call("slice", whole, 0, 0, 4, shape=(4, 8))
+    second = graph.call("slice", whole, 0, 6, 11, shape=(5, 8))
+    turned = graph.call("t", second, shape=(8, 5))
+    graph.returns(graph.call("mm", first, turned, shape=(4, 5)))
+    (planned,), _ = planned_calls(graph.nodes)
+    step = PlannedStep(planned, lambda x: x[:4] @ x[6:11].T)
+    step.by = True
+    step.buffer = 0 if has_buffer else None
+    buffers: list[Any] = [None]
+    x = torch.arange(96.0).reshape(12, 8)
+    registry.engine_for()
+    for _ in range(3):
+        step(buffers, x)
+    registry.engine_for().settle()
+    for _ in range(3):
+        step(buffers, x)
+    seen = seen_by_python(monkeypatch)
+    larger = torch.arange(200.0).reshape(25, 8)[7:19]
+    for each in (x, 2 * x, larger):
+        torch.testing.assert_close(step(buffers, each), each[:4] @ each[6:11].T)
+    assert not seen
+    other = torch.arange(192.0).reshape(12, 16)[:, ::2]  # lies otherwise
+    torch.testing.assert_close(step(buffers, other), other[:4] @ other[6:11].T)
+    assert len(seen) == 1
+    invalidation.clear()
+    torch.testing.assert_close(step(buffers, x), x[:4] @ x[6:11].T)
+    assert len(seen) == 2
 
 
 def test_kernels_that_are_the_same_are_not_timed_again() -> None:
