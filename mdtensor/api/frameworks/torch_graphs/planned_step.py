@@ -224,7 +224,7 @@ class PlannedStep:
         return self._ready(tensors).served_by
 
     def _ready(self, tensors: Sequence[Tensor]) -> Executable:
-        """What runs the kernels that are chosen now for operands like these."""
+        """The executable of the kernels that are chosen now for operands like these."""
         library = self.planned.memory.library
         views = [view.of(tensors[view.tensor]) for view in self.planned.group.operands]
         specs = tuple([spec_of_tensor("an operand", each) for each in views])
