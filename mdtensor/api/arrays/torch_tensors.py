@@ -352,13 +352,18 @@ def _stream_of(device: int) -> int | None:
 
 
 def stream_of_call(args: Sequence[Any], options: Mapping[str, Any]) -> int | None:
-    """Torch's stream for a call on CUDA tensors; None for others, and inside `in_torch`."""
+    """Torch's stream for a call on CUDA tensors; None for others, and inside `in_torch`.
+
+    None too where torch follows a tensor, since the computations of such a call are calls.
+    """
     if cupy_arrays.array_class is None or _within.get():
         return None
     device = cupy_arrays.current_device()
-    for tensor in tensors_in((*args, *options.values())):
-        if tensor.is_cuda and tensor.get_device() == device:
-            return _stream_of(device)
+    tensors = list(tensors_in((*args, *options.values())))
+    if any(map(is_followed, tensors)):
+        return None
+    if any(tensor.is_cuda and tensor.get_device() == device for tensor in tensors):
+        return _stream_of(device)
     return None
 
 

@@ -44,8 +44,7 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     have no kernels, and what the call raises.
     """
     _refuse_devices(tensors)
-    given = [tensor.detach() if tensor.requires_grad else tensor for tensor in tensors]
-    return list(as_tuple(run(text, *given)))
+    return list(as_tuple(run(text, *tensors)))
 
 
 def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, ...], DType], ...]:
