@@ -71,18 +71,21 @@ def _turned(a: Any, b: Any) -> Any:
     return a @ b.mT
 
 
-def convolution(name: str, image: tuple[int, ...], taps: tuple[int, ...], padding: int) -> Case:
+def convolution(
+    name: str, image: tuple[int, ...], taps: tuple[int, ...], padding: int, **more: int
+) -> Case:
     """A convolution, NHWC, with filters as K R S C; torch gets channels_last."""
     torch: Any = importlib.import_module("torch")
+    options = {"padding": padding, **more}
 
     def by_torch(x: Any, w: Any) -> Any:
         image, taps = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
-        return torch.nn.functional.conv2d(image, taps, padding=padding).permute(0, 2, 3, 1)
+        return torch.nn.functional.conv2d(image, taps, **options).permute(0, 2, 3, 1)
 
     def exact(x: Any, w: Any) -> Any:
         return by_torch(x.double(), w.double())
 
-    return Case(name, (image, taps), "conv", (), (("padding", padding),), by_torch, exact)
+    return Case(name, (image, taps), "conv", (), tuple(options.items()), by_torch, exact)
 
 
 def cases() -> Iterator[Case]:
@@ -97,6 +100,13 @@ def cases() -> Iterator[Case]:
     yield convolution("3x3 of 64", (32, 56, 56, 64), (64, 3, 3, 64), 1)
     yield convolution("3x3 of 512", (32, 7, 7, 512), (512, 3, 3, 512), 1)
     yield convolution("1x1 of 256", (32, 56, 56, 256), (64, 1, 1, 256), 0)
+    yield convolution("7x7 of 3", (32, 224, 224, 3), (64, 7, 7, 3), 3, stride=2)
+    yield convolution("3x3 of 128", (32, 28, 28, 128), (128, 3, 3, 128), 1)
+    yield convolution("3x3 of 256", (32, 14, 14, 256), (256, 3, 3, 256), 1)
+    yield convolution("1x1 of 64", (32, 56, 56, 64), (256, 1, 1, 64), 0)
+    yield convolution("1x1 of 1024", (32, 14, 14, 1024), (256, 1, 1, 1024), 0)
+    yield convolution("depthwise of 32", (32, 112, 112, 32), (32, 3, 3, 1), 1, groups=32)
+    yield convolution("depthwise of 512", (32, 14, 14, 512), (512, 3, 3, 1), 1, groups=512)
 
 
 def rows(name: str, shape: tuple[int, ...], axis: int = -1) -> Case:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,10 +31,16 @@ from tests.lower.random_resident import random_resident_schedule
 from tests.targets import H200
 
 
-def convolution(channels: int, *, stride: int = 1, dilation: int = 1, dtype: str = "f4") -> MDHom:
-    """A convolution of 2 images of 9×7, 5 filters of 3×3 and padding 1 and 2, as one md_hom."""
-    geometry = Geometry((stride,) * 2, ((1, 2),) * 2, (dilation,) * 2, 1, False, (0, 0))
-    specs = TensorSpec.of((2, 9, 7, channels), dtype), TensorSpec.of((5, 3, 3, channels), dtype)
+def convolution(
+    channels: int, *, stride: int = 1, dilation: int = 1, dtype: Any = "f4", groups: int = 1
+) -> MDHom:
+    """A convolution of 2 images of 9×7, filters of 3×3 and padding 1 and 2, as one md_hom.
+
+    Its filters are 5, or one for each group.
+    """
+    geometry = Geometry((stride,) * 2, ((1, 2),) * 2, (dilation,) * 2, groups, False, (0, 0))
+    filters = (5 if groups == 1 else groups, 3, 3, channels // groups)
+    specs = TensorSpec.of((2, 9, 7, channels), dtype), TensorSpec.of(filters, dtype)
     layout = parse_layout("NHWC,KRSC->NPQK")
     whole = md_homs_from_convolution(convolution_from_layout(layout, geometry, specs)).whole
     assert whole is not None
@@ -95,6 +103,23 @@ def test_an_element_is_selected_once_and_not_every_product():
     text = program_of(problem_from_md_hom(md_hom), chosen, CUDA).text
     points = math.prod(chosen.registers)
     assert 0 < text.count("? p0[") < points / 2
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_neighbours_with_one_guard_are_loaded_together(dtype: str) -> None:
+    md_hom = convolution(8, dtype=dtype, groups=8)
+    problem = problem_from_md_hom(md_hom)
+    (channels,) = (d for d in problem.dims if problem.streams[0].strides[d].constant == 1)
+    chunks = tuple(4 if d == channels else 1 for d in problem.dims)
+    chosen = replace(schedule(md_hom, "", ""), registers=chunks, chunks=chunks, tiles=(0,) * 6)
+    chosen = replace(chosen, prefetch=False)
+    text = program_of(problem, chosen, CUDA).text
+    assert "? p0[" not in text
+    assert re.search(r"if \(.+ < \(long long\)\(9L\).+\) \{\n +w_x\d+ = ", text)
+    assert fuzz.check(case(md_hom, chosen))
+    unaligned = program_of(problem, chosen, CUDA).unaligned
+    assert unaligned is not None
+    assert "? p0[" in unaligned.text or "? of_" in unaligned.text
 
 
 def test_candidates_stage_the_image():

@@ -9,10 +9,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from mdtensor.dataclass import dataclass
 from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.register_types import register_dtype
-from mdtensor.lower.ir.statements import Let, Statement, VectorStore
-from mdtensor.lower.ir.values import Load, Pack, Ref, Slice
+from mdtensor.lower.ir.statements import Let, Set, Statement, VectorStore, When
+from mdtensor.lower.ir.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 from mdtensor.specs import is_short_float
 
 BYTES = 16
@@ -50,43 +51,67 @@ def wide_loads(
     `buffers` has the lanes of the wide loads of each buffer; a group begins at a multiple of them,
     counted from the part of the address that is no constant, which must be such a multiple too;
     or one that is further by the buffer's phase. All of a group lies on the memory page on which
-    one of its elements lies.
+    one of its elements lies. Loads that are zero outside of an array make a group where they have
+    one condition.
     """
-    groups: dict[tuple[str, Index, int], set[int]] = {}
-    for statement in statements:
-        if key := _load_key(statement, buffers, phases):
-            groups.setdefault(key[:3], set()).add(key[3])
+    found = [_scalar_load(statement, buffers, phases) for statement in statements]
+    groups: dict[_Group, set[int]] = {}
+    for each in found:
+        if each is not None:
+            groups.setdefault(each.group, set()).add(each.lane)
     result: list[Statement] = []
-    named: dict[tuple[str, Index, int], Ref] = {}
-    for statement in statements:
-        key = _load_key(statement, buffers, phases)
-        if key is None or 2 * len(groups[key[:3]]) <= buffers[key[0]]:
+    named: dict[_Group, Ref] = {}
+    for statement, each in zip(statements, found, strict=True):
+        if each is None or 2 * len(groups[each.group]) <= buffers[each.load.buffer]:
             result.append(statement)
             continue
         assert isinstance(statement, Let)
-        assert isinstance(statement.value, Load)
-        load, group, lane = statement.value, key[:3], key[3]
-        if group not in named:
-            lanes = buffers[key[0]]
-            wide = Ref(f"w_{statement.ref.name}", load.dtype, lanes)
-            index = load.index - lane
-            result.append(Let(wide, Load(load.buffer, load.memory, index, lanes)))
-            named[group] = wide
-        result.append(replace(statement, value=Slice(named[group], lane)))
+        if each.group not in named:
+            load, lanes = each.load, buffers[each.load.buffer]
+            wide = named[each.group] = Ref(f"w_{statement.ref.name}", load.dtype, lanes)
+            whole = Load(load.buffer, load.memory, load.index - each.lane, lanes)
+            if each.inside is None:
+                result.append(Let(wide, whole))
+            else:
+                zeros = Pack((Literal(0, load.dtype),) * lanes)
+                result.append(Let(wide, zeros, mutable=True))
+                result.append(When(each.inside, (Set(wide, whole),)))
+        result.append(replace(statement, value=Slice(named[each.group], each.lane)))
     return result
 
 
-def _load_key(
+# The buffer and symbolic address of aligned elements, their number, and the condition of a load.
+_Group = tuple[str, Index, int, Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScalarLoad:
+    """A load of an element of a group, which is zero unless it is `inside`."""
+
+    load: Load
+    group: _Group
+    lane: int
+    inside: Value | None
+
+
+def _scalar_load(
     statement: Statement, buffers: Mapping[str, int], phases: Mapping[str, int]
-) -> tuple[str, Index, int, int] | None:
-    """The buffer, symbolic address, group number and lane of a scalar load; None for others."""
-    if not isinstance(statement, Let) or not isinstance(statement.value, Load):
+) -> _ScalarLoad | None:
+    """The scalar load of a statement, from a buffer that is loaded widely; None for others."""
+    if not isinstance(statement, Let):
         return None
-    load = statement.value
-    lanes = buffers.get(load.buffer, 1)
-    if lanes == 1 or load.lanes > 1:
+    value, inside = statement.value, None
+    if isinstance(value, Calc) and value.op == "select" and value.lanes == 1:
+        inside, value, otherwise = value.args
+        if not isinstance(otherwise, Literal) or otherwise.value != 0:
+            return None
+    if not isinstance(value, Load) or value.lanes > 1:
         return None
-    return _key(load.buffer, load.index, lanes, phases)
+    lanes = buffers.get(value.buffer, 1)
+    if lanes == 1:
+        return None
+    buffer, base, number, lane = _key(value.buffer, value.index, lanes, phases)
+    return _ScalarLoad(value, (buffer, base, number, inside), lane, inside)
 
 
 def wide_stores(

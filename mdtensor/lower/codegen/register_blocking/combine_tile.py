@@ -84,8 +84,8 @@ def _lanes_in_place(frame: Frame, number: int) -> int:
     if frame.is_clamped(nearest[0]) and frame.clamped_together(nearest[0]) % lanes:
         return 1
     others = [stream.strides[d].constant for d in frame.problem.dims if d != nearest[0]]
-    if stream.axes:
-        return 1
+    if any(axis.coefficients[nearest[0]] for axis in stream.axes):
+        return 1  # which of its elements are inside
     offsets = [as_index(r.offset).constant for r in frame.problem.reads if r.stream == number]
     even = all(n is not None and n % lanes == 0 for n in (*others, *offsets))
     return lanes if even and not any(r.computed for r in frame.problem.reads) else 1

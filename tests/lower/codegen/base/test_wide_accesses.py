@@ -1,4 +1,4 @@
-"""Neighbours are stored together only where each is stored once."""
+"""Neighbours are loaded together, and stored together only where each is stored once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.codegen.base.wide_accesses import wide_stores
+from mdtensor.lower.codegen.base.wide_accesses import wide_loads, wide_stores
 from mdtensor.lower.ir.index import as_index
-from mdtensor.lower.ir.register_types import F32
-from mdtensor.lower.ir.statements import Let, Statement, VectorStore
-from mdtensor.lower.ir.values import Literal, Pack, Ref
+from mdtensor.lower.ir.register_types import F32, U8
+from mdtensor.lower.ir.statements import Let, Set, Statement, VectorStore, When
+from mdtensor.lower.ir.values import Calc, Literal, Load, Pack, Ref, Slice
 from tests.kernels.kernel_cases import dense_layer, gpu
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
@@ -41,6 +41,24 @@ def test_places_that_are_stored_to_twice_are_no_neighbours():
     assert [first, second, *rest] == [before[0], before[2], *before[4:]]
     packed = Pack((Ref("v0", F32), Ref("v1", F32)))
     assert pair == VectorStore("o", F32, as_index(0), packed)
+
+
+def test_loads_with_one_condition_are_one_load():
+    first, second = Ref("inside", U8), Ref("other", U8)
+
+    def loaded(place: int, inside: Ref) -> Let:
+        load = Load("p", F32, as_index(place))
+        value = Calc("select", (inside, load, Literal(0, F32)), F32)
+        return Let(Ref(f"x{place}", F32), value)
+
+    alone = loaded(4, first)
+    before = [loaded(0, first), loaded(2, first), loaded(1, second), loaded(3, first), alone]
+    zeros, guarded, *rest = wide_loads(before, {"p": 4})
+    wide = Ref("w_x0", F32, 4)
+    assert zeros == Let(wide, Pack((Literal(0, F32),) * 4), mutable=True)
+    assert guarded == When(first, (Set(wide, Load("p", F32, as_index(0), 4)),))
+    parts = [Let(Ref(f"x{n}", F32), Slice(wide, n)) for n in (0, 2, 3)]
+    assert rest == [*parts[:2], before[2], parts[2], alone]
 
 
 def test_rows_that_are_shorter_than_a_tile_compile():
