@@ -226,7 +226,8 @@ class HotCalls:
             self._keep([])
 
     def _keep(self, kept: list[_Known]) -> None:
-        gone = [each for each in self._known if not any(each is other for other in kept)]
+        stay = set(map(id, kept))
+        gone = [each for each in self._known if id(each) not in stay]
         if gone:
             self._guards.keep([each.entry for each in kept])
             self._known = kept

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.arrays.invalidation import IsStale
+from mdtensor.api.arrays.invalidation import IsStale, all_launches
 from mdtensor.api.engine.cpu_tier import CpuPolicy
 from mdtensor.api.engine.evaluated import Evaluated, evaluated, is_on
 from mdtensor.api.engine.fused_calls import FusedPrograms
@@ -21,7 +21,6 @@ from mdtensor.api.engine.gpu_tier import GpuPolicy
 from mdtensor.api.engine.kernel_choice import (
     KernelChoice,
     Structures,
-    all_launches,
     source_of,
     specialised,
 )

@@ -106,11 +106,6 @@ def replaced(*problems: Problem, structure: Problem | None = None) -> IsStale:
     return lambda served_by: served_by is None or any(map(is_replaced, served_by))
 
 
-def all_launches(served_by: Sequence[object] | None) -> bool:
-    """Every launch, as one of `replaced` for those that keep what is to be let go."""
-    return True
-
-
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
     """Lowers a problem by a schedule to the source of its kernels.
 

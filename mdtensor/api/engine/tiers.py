@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.arrays.invalidation import IsStale
+from mdtensor.api.arrays.invalidation import IsStale, all_launches
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_selection import without_parts
@@ -22,7 +22,6 @@ from mdtensor.api.engine.kernel_choice import (
     KernelChoice,
     Structures,
     add_general,
-    all_launches,
     compile_thoroughly,
     general_kernel,
     ranking_in,

@@ -376,7 +376,7 @@ class CudaProgram:
             self._add_memory(arguments, stream)
         for kernel in self.launches:
             kernel(stream, arguments.address, 0)
-        if is_free and arguments.launches <= WORTH_RECORDING:
+        if is_free and arguments.launches < WORTH_RECORDING:
             arguments.launches += 1
             if arguments.launches == WORTH_RECORDING:
                 self._record(arguments, stream)
