@@ -286,9 +286,10 @@ def _streamed(
     problem: Problem, staged: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
     """A variant of `staged` with streaming stores, where data exceed the caches."""
-    large = bytes_moved(problem) >= target.l2_bytes * target.cores
+    if general or bytes_moved(problem) < target.l2_bytes * target.cores:
+        return
     streamed = replace(staged, streaming=True)
-    if large and not general and is_valid(problem, streamed):
+    if is_valid(problem, streamed):
         yield streamed
 
 

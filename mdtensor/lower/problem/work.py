@@ -19,6 +19,7 @@ EXTREME = 4
 FUNCTION = 20
 
 
+@lru_cache(64)
 def bytes_moved(problem: Problem) -> int:
     """The compulsory traffic in bytes: each input once, each output once."""
     total = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.ir.index import Index, as_index
@@ -73,7 +74,8 @@ def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
     )
 
 
-def _vary_along(problem: Problem, dim: int) -> list[bool]:
+@lru_cache(64)
+def _vary_along(problem: Problem, dim: int) -> tuple[bool, ...]:
     """Whether each element of a written tuple may depend on a dim."""
     label = problem.labels[dim]
 
@@ -89,7 +91,7 @@ def _vary_along(problem: Problem, dim: int) -> list[bool]:
     if problem.operator is not None:
         varying = [any(varying)] * len(varying)
     finish = problem.finish
-    return varying if finish is None else of(finish.function, [*varying, *reads[first:]])
+    return tuple(varying if finish is None else of(finish.function, [*varying, *reads[first:]]))
 
 
 def validate_streaming(problem: Problem, schedule: Schedule) -> None:
