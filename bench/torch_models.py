@@ -3,7 +3,8 @@
 `python -m bench.torch_models [--tune SECONDS] [--only NAME]` needs torch. It prints milliseconds
 of forward passes and of training steps, errors of results or gradients beside float64, and the
 share of our kernels. `--device cuda --dtype bfloat16 --batch 16` have networks elsewhere, of other
-floats, for so many times as many inputs, with `--mode reduce-overhead` as CUDA graphs.
+floats, for so many times as many inputs, with `--mode reduce-overhead` as CUDA graphs, and
+`--channels-last` in that layout.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ def measured(name: str, given_by: argparse.Namespace) -> None:
     model, x = make().to(given_by.device, dtype), inputs().to(given_by.device)
     x = torch.cat([x] * given_by.batch)
     x = x.to(dtype) if x.is_floating_point() else x
+    if given_by.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
     wait = torch.cuda.synchronize if x.is_cuda else lambda: None
     wide = copy.deepcopy(model).double()
     compiled = {
@@ -143,11 +147,15 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--mode", choices=("default", "reduce-overhead"), default="default")
     parser.add_argument("--batch", type=int, default=1, help="times as many inputs")
+    parser.add_argument("--channels-last", action="store_true", help="of images and filters")
     parser.add_argument("--no-inductor", dest="inductor", action="store_false")
     given = parser.parse_args()
     print(f"python -m bench.torch_models, {machines.now()}, {machines.processor()}")
     print(f"torch {torch.__version__}, mdtensor {mdt.__version__}, commit {machines.commit()}")
-    print(f"{given.device}, {given.dtype}, batches times {given.batch}, mode {given.mode}")
+    print(
+        f"{given.device}, {given.dtype}, batches times {given.batch}, mode {given.mode}"
+        + (", channels last" if given.channels_last else "")
+    )
     print(f"{torch.get_num_threads()} threads; load {os.getloadavg()[0]:.1f}", flush=True)
     for name in NETWORKS:
         if given.only in name:

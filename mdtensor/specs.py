@@ -38,6 +38,16 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def strides_in_order(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of an array without gaps, whose `axes` are said from the outermost.
+
+    >>> strides_in_order((2, 3, 4), (0, 2, 1))
+    (12, 1, 3)
+    """
+    steps = dict(zip(axes, contiguous_strides([shape[axis] for axis in axes]), strict=True))
+    return tuple([steps[axis] for axis in range(len(shape))])
+
+
 def as_dtype(given: Any) -> np.dtype:
     """Convert a name, a class or a NumPy type to `numpy.dtype`.
 
@@ -173,6 +183,20 @@ class TensorSpec:
         """Whether the elements lie in C order without gaps."""
         pairs = zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True)
         return self.size == 0 or all(n == 1 or s == c for n, s, c in pairs)
+
+    @property
+    def axis_order(self) -> tuple[int, ...] | None:
+        """The axes from the outermost, as they lie in memory; None where there are gaps.
+
+        >>> TensorSpec.of((2, 3, 4), "f4", (12, 1, 3)).axis_order
+        (0, 2, 1)
+        """
+        if self.is_contiguous:
+            return tuple(range(len(self.shape)))
+        axes = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
+        steps = strides_in_order(self.shape, axes)
+        triples = zip(self.shape, self.strides, steps, strict=True)
+        return tuple(axes) if all(n == 1 or s == c for n, s, c in triples) else None
 
     def __repr__(self) -> str:
         name = self.dtype.name if self.dtype.isnative else self.dtype.str

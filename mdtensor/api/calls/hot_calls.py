@@ -167,7 +167,7 @@ class HotCalls:
         elif options.get("out") is not None:
             return
         elif tensors:
-            if not all(spec.is_contiguous for spec in results):
+            if any(spec.axis_order is None for spec in results):
                 return
             make = maker_of(results, tensors[0])
         elif len(results) > 1 and not all(spec.shape for spec in results):

@@ -164,10 +164,11 @@ def _max_pool(
     padding: Sequence[int] = (0, 0),
     dilation: Sequence[int] = (1, 1),
     ceil_mode: bool = False,
-) -> tuple[Array]:
+) -> tuple[Array, None]:
     if ceil_mode or any(step != 1 for step in _pair(dilation)):
         raise TranslationError("windows that end outside, or have gaps, are torch's")
-    return (max_pool(x, _pair(window), stride=_pair(stride) or None, padding=_pair(padding)),)
+    found = max_pool(x, _pair(window), stride=_pair(stride) or None, padding=_pair(padding))
+    return found, None
 
 
 def _avg_pool(

@@ -21,6 +21,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.programs.other_operands import AxisOrders, with_result_orders
 from mdtensor.translate.scalar import Expr
 
 Array = Any
@@ -75,11 +76,15 @@ class AtenCall:
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """ATen calls in order, on views of tensors; `results` are the values read outside."""
+    """ATen calls in order, on views of tensors; `results` are the values read outside.
+
+    The axes of each result lie in memory in one of `orders`; in C order where there are none.
+    """
 
     operands: tuple[OperandView, ...]
     calls: tuple[AtenCall, ...]
     results: tuple[GroupValue, ...]
+    orders: AxisOrders = ()
 
     @property
     def label(self) -> str:
@@ -123,7 +128,8 @@ class CallGroup:
 
         Raises what front ends raise, and TranslationError for what is more than kernels.
         """
-        return joined(self, tuple(specs))
+        found = joined(self, tuple(specs))
+        return with_result_orders(found, self.orders) if self.orders else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +192,5 @@ def _value(call: AtenCall, given: tuple[Any, ...], named: Mapping[str, Any]) -> 
 
 def _array(value: Any) -> Array:
     if value is None:
-        raise TranslationError("a result was not asked for when it was computed")
+        raise TranslationError("one of the results was not asked for, or is torch's")
     return value.evaluate() if isinstance(value, LazyArray) else value

@@ -258,8 +258,8 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
     is_one = outputs[0] is nodes[-1] or calls[-1].name == BATCH_NORM
     is_one = is_one or (calls[-1].name == BY_TEXT and len(nodes[-1].meta["val"]) == 1)
     given = tuple(GroupValue(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
-    group = CallGroup(tuple(operands), tuple(calls), given)
     due = [spec_of_node(each) for each in outputs]
+    group = CallGroup(tuple(operands), tuple(calls), given, tuple(map(_order_of, due)))
     found = group.program(specs).results
     if not all(map(_is_like, found, due)):
         raise TranslationError(f"the results are {found}, where torch has {due}")
@@ -279,13 +279,17 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
     )
 
 
+def _order_of(due: TensorSpec | None) -> tuple[int, ...]:
+    """The axes of an expected result as they lie in memory; TranslationError for one with gaps."""
+    order = None if due is None else due.axis_order
+    if order is None:
+        raise TranslationError(f"the result is {due}, which kernels do not write")
+    return order
+
+
 def _is_like(found: TensorSpec, due: TensorSpec | None) -> bool:
-    """Whether a result, in C order, matches the expected spec."""
-    return (
-        due is not None
-        and (found.shape, found.dtype) == (due.shape, due.dtype)
-        and due.is_contiguous
-    )
+    """Whether a result has the expected shape and type."""
+    return due is not None and (found.shape, found.dtype) == (due.shape, due.dtype)
 
 
 def _outputs(node: Node) -> tuple[Node, ...]:
