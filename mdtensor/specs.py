@@ -198,6 +198,14 @@ class TensorSpec:
         triples = zip(self.shape, self.strides, steps, strict=True)
         return tuple(axes) if all(n == 1 or s == c for n, s, c in triples) else None
 
+    def reshaped_in_order(self, shape: Sequence[int]) -> TensorSpec:
+        """A spec of another shape of as many axes that lie in the same order, without gaps.
+
+        Where this one has gaps, it is in C order.
+        """
+        order = self.axis_order or range(len(shape))
+        return TensorSpec.of(shape, self.dtype, strides_in_order(shape, order))
+
     def __repr__(self) -> str:
         name = self.dtype.name if self.dtype.isnative else self.dtype.str
         text = f"{name}[{', '.join(map(str, self.shape))}]"

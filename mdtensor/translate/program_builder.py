@@ -45,9 +45,16 @@ class ProgramBuilder:
     def add(
         self, md_hom: MDHom, operands: Sequence[int], results: Sequence[int] | None = None
     ) -> tuple[int, ...]:
-        """Append a step; returns its result slots, which are allocated unless given."""
+        """Append a step; returns its result slots, which are allocated unless given.
+
+        Raises TranslationError where a slot's spec is another than that of the step's buffer.
+        """
         if results is None:
             results = [self.new(buffer.spec) for buffer in md_hom.outputs]
+        buffers = zip((*md_hom.inputs, *md_hom.outputs), (*operands, *results), strict=True)
+        for buffer, slot in buffers:
+            if buffer.spec != self.specs[slot]:
+                raise TranslationError(f"{buffer} in slot {slot}, which is {self.specs[slot]}")
         self.steps.append(Step(md_hom, tuple(operands), tuple(results)))
         return tuple(results)
 
@@ -140,10 +147,13 @@ class ProgramBuilder:
         self.apply(dims_of(spec.shape), constant, (), [(slot, everywhere(spec.shape))])
 
     def padded(self, source: int, around: Sequence[tuple[int, int]], value: Number) -> int:
-        """Copy a slot into a new one, padded with a value by `around` elements per axis."""
+        """Copy a slot into a new one, padded with a value by `around` elements per axis.
+
+        The axes of the copy lie in the order of the source's.
+        """
         spec = self.specs[source]
         shape = [extent + sum(sides) for extent, sides in zip(spec.shape, around, strict=True)]
-        target = self.new(TensorSpec.of(shape, spec.dtype))
+        target = self.new(spec.reshaped_in_order(shape))
         self.fill(target, value)
         extents = {f"i{n}": extent for n, extent in enumerate(spec.shape)}
         befores = zip(extents, around, strict=True)

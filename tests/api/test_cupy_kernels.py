@@ -92,6 +92,10 @@ CASES: dict[str, tuple[Call, tuple[np.ndarray, ...]]] = {
         lambda x, w: mdt.conv(x, w, padding="same", groups=8),
         (_numbers(1, 17, 19, 8), _numbers(8, 3, 3, 1)),
     ),
+    "pooling of a copy": (
+        lambda x: mdt.max_pool(x, (3, 3), stride=2, padding=1, axes=(1, 2)),
+        (_numbers(16, 96, 96),),
+    ),
     "stencil": (blur, (_numbers(65, 47),)),
     "slices": (
         lambda a: (mdt.lazy(a)[1:] - mdt.lazy(a)[:-1]).evaluate(),

@@ -257,9 +257,11 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     by_registers = int(core.registers // (items * _registers(points)))
     busy = max(1, min(core.groups, core.threads // items, by_registers))
     under_way = loaded.under_way * warps * min(busy * target.cores, groups)
-    moved = bytes_moved(problem)
+    rate = target.bandwidth * MEMORY
+    if problem.streams:  # nothing waits for results to arrive
+        rate = min(rate, under_way / LATENCY)
     terms = (
-        moved / min(target.bandwidth * MEMORY, under_way / LATENCY),
+        bytes_moved(problem) / rate,
         groups * fetched / (target.bandwidth * L2),
         each * (loaded.lines * LOADED_LINE + scattered * STORED_LINE),
         each * accesses * ACCESS,

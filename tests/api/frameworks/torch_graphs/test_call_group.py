@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mdtensor.api.calls import program_calls
+from mdtensor.api.frameworks.call_text import held_by_name, run
 from mdtensor.api.frameworks.torch_graphs.aten_elements import OperandPosition
 from mdtensor.api.frameworks.torch_graphs.call_group import (
     AtenCall,
@@ -23,6 +25,7 @@ from mdtensor.api.frameworks.torch_graphs.call_group import (
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
+from mdtensor.translate.python.tuples import as_tuple
 
 RANDOM = np.random.default_rng(27)
 F32 = np.dtype("f4")
@@ -388,6 +391,65 @@ def test_poolings() -> None:
     ):
         with pytest.raises(TranslationError, match="end outside"):
             group(1, (name, arguments)).program([TensorSpec.of((1, 1, 4, 4))])
+
+
+LAST = (0, 2, 3, 1)  # channels, of images
+ARGUMENTS = ((1, 1), (1, 1), (1, 1), False, (0, 0), 1)  # of a convolution
+ORDERED = {
+    "convolution": (
+        group(3, ("convolution", (a, b, None, *ARGUMENTS)), ("add", (GroupValue(0), c))),
+        [(2, 8, 9, 7), (6, 8, 3, 3), (2, 6, 9, 7)],
+        (LAST,),
+    ),
+    "gradients of a convolution": (
+        group(
+            3,
+            ("convolution_backward", (a, b, c, None, *ARGUMENTS, (True, True, True))),
+            results=tuple(GroupValue(0, n) for n in range(3)),
+        ),
+        [(2, 6, 9, 7), (2, 8, 9, 7), (6, 8, 3, 3)],
+        (LAST, LAST, (0,)),
+    ),
+    "pooling": (
+        group(
+            1,
+            ("max_pool2d_with_indices", (a, (3, 3), (2, 2), (1, 1))),
+            results=(GroupValue(0, 0),),
+        ),
+        [(2, 8, 9, 7)],
+        (LAST,),
+    ),
+    "batch normalisation": (
+        group(
+            5,
+            ("_native_batch_norm_legit_functional", (a, b, c, d, OperandPosition(4), True, 0, 1)),
+            results=tuple(GroupValue(0, n) for n in range(3)),
+        ),
+        [(3, 2, 4, 5), (2,), (2,), (2,), (2,)],
+        (LAST, (0,), (0,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+@pytest.mark.usefixtures("by_kernels")
+def test_results_lie_in_the_order_that_is_due(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, shapes, orders = ORDERED[name]
+    arrays = [laid_out(normal(*shape)) for shape in shapes]
+    held = held_by_name(of, replace(of, orders=orders).program)
+    found = as_tuple(run(held.text, *arrays))
+    lying = [TensorSpec.of(r.shape, r.dtype, [s // r.itemsize for s in r.strides]) for r in found]
+    assert [spec.axis_order for spec in lying] == list(orders)
+    monkeypatch.setattr(program_calls, "executor", reference.compute)
+    for result, due in zip(found, of(*arrays), strict=True):
+        assert_close(result, due)
+
+
+def laid_out(array: np.ndarray) -> np.ndarray:
+    """A copy of an image whose channels are innermost; others as they are."""
+    if array.ndim < 4:
+        return array
+    return np.ascontiguousarray(array.transpose(LAST)).transpose(np.argsort(LAST))
 
 
 def test_operands_are_views() -> None:

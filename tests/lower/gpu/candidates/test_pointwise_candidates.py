@@ -17,6 +17,7 @@ from mdtensor.lower.schedule.schedule import MOST_STAGES
 from mdtensor.lower.schedule.tiling import tilings_of
 from mdtensor.lower.search.candidates import estimated, ranked
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
@@ -35,10 +36,17 @@ def stencil(n: int, border: str) -> Problem:
     return problem_from_md_hom(md_homs_from_stencil(found, Border(border))[0])
 
 
+def filled(n: int) -> Problem:
+    builder = ProgramBuilder([])
+    slot = builder.zeros(TensorSpec.of((n, n)))
+    return problem_from_md_hom(builder.program([slot]).steps[0].md_hom)
+
+
 PROBLEMS = {
     "star": stencil(256, "valid"),
     "star in a border": stencil(256, "constant"),
     "outer": problem_of("i,j->ij", (3000,), (1000,)),
+    "filled": filled(1000),
     "turned": problem_of("ijk->kji", (256, 64, 512)),
     "flat": problem_of("i,i->i", (1 << 20,), (1 << 20,)),
     "bytes": problem_of("ij,j->ij", (999, 1001), (1001,), dtype="i1"),
