@@ -91,7 +91,10 @@ class GpuPolicy:
         try:
             program = self._device.load(made.compiled)
         except CompileError:  # kept by another driver of the same name and number
-            source, program = self._winners.program(problem, schedule, lambda: source)
+            try:
+                source, program = self._winners.program(problem, schedule, lambda: source)
+            except CompileError:
+                return None
         choice = KernelChoice(problem, schedule, "cost model", made.seconds, source, program)
         self._tiers.rise(problem, choice)
         self._ask_for_general(problem)

@@ -13,7 +13,7 @@ from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
 from mdtensor.backends.cuda.cuda_stream import beside_captures
 from mdtensor.backends.cuda.nvrtc import INSTALL_HINT, Nvrtc
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
-from mdtensor.errors import NoDeviceError
+from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import CoreLimits, Target
 
@@ -160,10 +160,20 @@ class CupyDevice:
             kernels = [module.get_function(entry.name) for entry in source.entries]
             for kernel, entry in zip(kernels, source.entries, strict=True):
                 if entry.pool:
-                    driver = self.cupy.cuda.driver
-                    most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    driver.funcSetAttribute(kernel.ptr, most, entry.pool)
+                    self._provide(kernel, entry.pool)
         return CudaProgram(self, kernels, source, sizes)
+
+    def _provide(self, kernel: Any, pool: int) -> None:
+        """Lets a kernel's launches give so many bytes of local memory to a group.
+
+        Raises CompileError where the device has less.
+        """
+        driver = self.cupy.cuda.driver
+        most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        try:
+            driver.funcSetAttribute(kernel.ptr, most, pool)
+        except driver.CUDADriverError as error:
+            raise CompileError(f"groups cannot have {pool} bytes of local memory") from error
 
     def use(self) -> None:
         """Makes this the calling thread's current device."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TypeVar
 
 import numpy as np
@@ -83,6 +83,7 @@ def size_of_tile(problem: Problem, number: int, lengths: Sequence[Size], point: 
     return reduce(lambda size, d: size * lengths[d], problem.used[number], point)
 
 
+@lru_cache(256)
 def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
     """The element type of a staged tile: the one that the computation converts to.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from mdtensor.lower.codegen.base.source_layout import places_as_source
 from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scratch_memory import staged_dtype
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
 
@@ -37,7 +38,7 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
                 more, than = LONGER_ROWS
                 elements = tile_elements(problem, schedule, tilings, number) * more // than
             elements += BESIDE_TILE
-            itemsize = problem.inputs[problem.streams[number].buffer].itemsize
+            itemsize = staged_dtype(problem, number, whole=bool(schedule.tensor)).itemsize
             size += elements * itemsize * max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
         points = math.prod(schedule.registers[d] for d in problem.kept)
