@@ -113,8 +113,7 @@ def test_what_another_stream_of_torch_fills_is_waited_for(torch: Any) -> None:
         a = torch.zeros(1 << 20, device="cuda")
         for _ in range(40):
             a += 1
-        found = mdt.einsum("i->", a)
-    assert float(found) == 40 * a.numel()
+        assert float(mdt.einsum("i->", a)) == 40 * a.numel()
 
 
 def test_plans_on_tensors_that_want_gradients(torch: Any) -> None:

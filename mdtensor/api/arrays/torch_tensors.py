@@ -26,6 +26,7 @@ from mdtensor.dataclass import dataclass
 from mdtensor.errors import DTypeError
 from mdtensor.scoped import scoped
 from mdtensor.specs import TensorSpec, strides_in_order
+from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
 _ndarray = np.ndarray
@@ -147,9 +148,9 @@ def _exchange_of(kind: type) -> ArrayExchange | None:
     forward = getattr(torch.autograd, "forward_ad", None)
     if kind not in (torch.Tensor, torch.nn.Parameter) or not hasattr(forward, "_current_level"):
         return None
-    no_level = -1
-    wanted = "requires_grad", torch.is_grad_enabled, "is_neg", forward, "_current_level", no_level
-    return ArrayExchange.of(kind, wanted)
+    no_level, no_modes = -1, 0
+    attributes = "requires_grad", torch.is_grad_enabled, "is_neg", forward, "_current_level"
+    return ArrayExchange.of(kind, (*attributes, no_level, modes_of(torch), no_modes))
 
 
 class FollowedError(Exception):
@@ -158,17 +159,29 @@ class FollowedError(Exception):
 
 def is_followed(tensor: Any) -> bool:
     """Whether torch tracks the result: for a gradient, in a vmap batch, or into a traced graph."""
+    return is_differentiated(tensor) or is_wrapped(tensor) or are_operators_seen()
+
+
+def is_differentiated(tensor: Any) -> bool:
+    """Whether torch tracks the result for a gradient, or carries on a tangent."""
     wants = tensor.requires_grad and sys.modules["torch"].is_grad_enabled()
-    return wants or is_wrapped(tensor) or has_tangent(tensor)
+    return wants or has_tangent(tensor)
+
+
+def are_operators_seen() -> bool:
+    """Whether a mode of torch's intercepts operators on all tensors, as that of `make_fx` does."""
+    return modes_of(sys.modules["torch"])() > 0
 
 
 def has_tangent(tensor: Any) -> bool:
     """Whether a tensor carries a tangent of torch's forward-mode differentiation."""
     forward: Any = getattr(sys.modules["torch"].autograd, "forward_ad", None)
-    return (
-        getattr(forward, "_current_level", -1) >= 0
-        and forward.unpack_dual(tensor).tangent is not None
-    )
+    if getattr(forward, "_current_level", -1) < 0:
+        return False
+    try:
+        return forward.unpack_dual(tensor).tangent is not None
+    except RuntimeError:  # inside of an operator, where torch sees none
+        return False
 
 
 def is_wrapped(tensor: Any) -> bool:
@@ -200,6 +213,12 @@ def _functorch(torch: Any) -> tuple[Callable[[Any], bool], ...]:
 def in_graph(tensor: Any) -> bool:
     """Whether the class of a tensor intercepts operators, as those of traced tensors do."""
     return _sees_operators(_type_of(tensor))
+
+
+@functools.lru_cache(1)
+def modes_of(torch: Any) -> Callable[[], int]:
+    """Torch's count of the modes that intercept operators."""
+    return getattr(torch._C, "_len_torch_dispatch_stack", int)
 
 
 @functools.lru_cache(256)
@@ -250,7 +269,8 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
         return kind([_part(each, found, of_cuda) for each in several])  # pyright: ignore
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
-    if is_wrapped(value):  # whose memory, if there is any, holds something else
+    # The memory of wrapped ones, if there is any, holds something else.
+    if is_wrapped(value) or are_operators_seen():
         raise _NotPlainError
     if value.requires_grad or has_tangent(value):
         if is_followed(value):
@@ -263,6 +283,12 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
         found.on_cuda = True
     found.tensors[id(array)] = value
     return array
+
+
+def mark_written(given: Any) -> None:
+    """Tells autograd that tensors were written, so that gradients that saved them are refused."""
+    if written := [each for each in as_tuple(given) if is_tensor(each)]:
+        sys.modules["torch"].autograd.graph.increment_version(written)
 
 
 def tensors_in(values: Sequence[Any], depth: int = 2) -> list[Any]:
@@ -434,7 +460,9 @@ def host_array(name: str, tensor: Any, *, written: bool = False) -> np.ndarray:
     is of a type that NumPy lacks.
     """
     if tensor.requires_grad:
-        raise _refused(name, "it wants a gradient", "t.detach() shares its memory without one")
+        if is_followed(tensor):
+            raise _refused(name, "it wants a gradient", "t.detach() shares its memory without one")
+        tensor = tensor.detach()
     if str(tensor.layout) != "torch.strided":
         raise _is_sparse(name, tensor)
     if tensor.device.type != "cpu":

@@ -25,6 +25,7 @@ from mdtensor.api.arrays.torch_tensors import (
     FollowedError,
     as_given,
     in_torch,
+    mark_written,
     stream_of_call,
     taken,
 )
@@ -195,8 +196,14 @@ def with_call_cache(
 
     def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """Call on arrays that share the memory of torch's tensors; NO_TENSORS without any."""
+        result = shared(args, options)
+        mark_written(options.get("out", tuple(each for each in args if each is result)))
+        return result
+
+    def shared(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """What `on_tensors` returns, on torch's stream."""
         if (stream := stream_of_call(args, options)) is not None:
-            return in_torch(stream, on_tensors, args, options)
+            return in_torch(stream, shared, args, options)
         try:
             given = taken(args, options)
         except FollowedError:
@@ -228,6 +235,8 @@ def with_call_cache(
         if (quick := hot.call) is not None:
             result = quick(*args, **options)
             if result is not MISSED:
+                if options and invalidation.has_tensors:
+                    mark_written(options.get("out"))
                 return result
         key = typical(args)
         if options and key is not None:

@@ -115,7 +115,10 @@ def _told(tensors: list[Tensor], argument: Any) -> Any:
 
 
 def _layout(tensor: Tensor) -> tuple[object, ...]:
-    return tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device()
+    shape, strides = tensor.shape, tensor.stride()
+    if in_graph(tensor):  # sizes may be symbols, which become numbers here
+        shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
+    return tensor.dtype, shape, strides, tensor.get_device()
 
 
 def _run(held: Held, operands: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from mdtensor.api.arrays.torch_tensors import (
     in_graph,
+    is_differentiated,
     is_followed,
     is_functional,
     is_legacy_batched,
@@ -105,14 +106,14 @@ def _level_of(torch: Any, batches: Sequence[Tensor]) -> int:
 def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
     """Run the call of a text on tensors, with torch tracking the results.
 
-    In graphs it is the operator; others take a function of autograd's, for which torch has
-    gradients within `torch.func`, forward ones too.
+    In graphs, and where modes of torch's see operators, it is the operator; others take a function
+    of autograd's, for which torch has gradients within `torch.func`, forward ones too.
     """
-    followed = [tensor for tensor in operands if is_followed(tensor)]
-    if not followed:
+    if not any(map(is_followed, operands)):
         return run_on(text, operands)
-    wrapped = [tensor for tensor in followed if is_wrapped(tensor)]
-    if any(in_graph(t) or is_legacy_batched(t) or is_functional(t) for t in wrapped):
+    wrapped = [tensor for tensor in operands if is_wrapped(tensor)]
+    is_in_torch = any(in_graph(t) or is_legacy_batched(t) or is_functional(t) for t in wrapped)
+    if is_in_torch or not (wrapped or any(map(is_differentiated, operands))):
         return register().call(text, list(operands))
     plain, transformed = _functions()
     return (transformed if wrapped else plain).apply(text, *operands)

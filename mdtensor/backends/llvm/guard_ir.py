@@ -71,7 +71,17 @@ levels:
 compare:
   call void @Py_DecRef(ptr %found)
   %is_none = icmp eq ptr %found, %no_level
-  br i1 %is_none, label %describe, label %no
+  br i1 %is_none, label %watched, label %no
+watched:
+  {word("exchange", DLPackWords.MODES, "ptr")}
+  {word("exchange", DLPackWords.NO_MODES, "ptr")}
+  %running = call ptr @PyObject_CallNoArgs(ptr %modes)
+  %is_told = icmp ne ptr %running, null
+  br i1 %is_told, label %alone, label %failed
+alone:
+  call void @Py_DecRef(ptr %running)
+  %is_alone = icmp eq ptr %running, %no_modes
+  br i1 %is_alone, label %describe, label %no
 describe:
   {word("exchange", DLPackWords.LAYOUT, "ptr")}
   %status = call i32 %layout(ptr %object, ptr %to)

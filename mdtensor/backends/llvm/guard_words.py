@@ -76,8 +76,8 @@ class DLPackWords(IntEnum):
     """Word offsets of an array class with DLPack's exchange API.
 
     `LAYOUT` and `STREAM` are functions of its C interface. An array is plain if attribute `FLAG` is
-    False, or else what `ENABLED` gives, if method `METHOD` gives False, and if attribute `LEVEL` of
-    `MODULE` is the object `NO_LEVEL`.
+    False, or else what `ENABLED` gives, if method `METHOD` gives False, if attribute `LEVEL` of
+    `MODULE` is the object `NO_LEVEL`, and if `MODES` gives the object `NO_MODES`.
     """
 
     LAYOUT = 0
@@ -88,3 +88,5 @@ class DLPackWords(IntEnum):
     MODULE = 5
     LEVEL = 6
     NO_LEVEL = 7
+    MODES = 8
+    NO_MODES = 9

@@ -220,6 +220,62 @@ def test_what_is_negated_when_it_is_read_is_a_tensor_too() -> None:
         torch.testing.assert_close(out, a @ b)
 
 
+def test_conjugated_and_negated_tensors_are_read_by_lazy_arrays() -> None:
+    z = torch.randn(3, 4, dtype=torch.complex128, requires_grad=True)
+    x = z.conj().imag
+    for given in (x, x.detach()):
+        torch.testing.assert_close(mdt.softmax(given, axis=1), given.softmax(1))
+    torch.testing.assert_close(mdt.sum(z.detach().conj(), axis=0), z.detach().conj().sum(0))
+    with torch.no_grad():
+        torch.testing.assert_close(mdt.einsum("ij->i", x), x.sum(1))
+
+
+def test_what_is_written_is_no_longer_what_a_gradient_saved() -> None:
+    a, written = randn(3, 3), torch.ones(3, 3, dtype=torch.float64)
+    for call in range(4):  # made in full, by its launch, by the built-in function
+        found = (a * written).sum()
+        version = written._version
+        mdt.matmul(a.detach(), a.detach(), out=written)
+        assert written._version > version, call
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            found.backward()
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning")
+def test_modes_of_torch_see_calls() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, tangent = randn(4, 5, grad=False), randn(5, 4, grad=False).T
+    for _ in range(4):  # until the built-in function knows the call
+        normalised(x)
+    _, by_tangent = torch.func.linearize(normalised, x)
+    due = torch.func.jvp(lambda a: a.softmax(1), (x,), (tangent,))[1]
+    torch.testing.assert_close(by_tangent(tangent), due)
+    torch.testing.assert_close(make_fx(normalised)(x)(tangent), tangent.softmax(1))
+
+
+def test_a_compiled_function_takes_other_sizes() -> None:
+    compiled = torch.compile(normalised, backend="eager", fullgraph=True)
+    for rows in (5, 6, 7):
+        x = randn(rows, 3, grad=False)
+        torch.testing.assert_close(compiled(x), x.softmax(1))
+
+
+def test_positions_keep_their_axes_on_tracked_tensors() -> None:
+    x = randn(3, 7)
+    found = mdt.argmax(x, axis=1, keepdims=True)
+    torch.testing.assert_close(found, x.argmax(1, keepdim=True))
+    batched = torch.vmap(lambda a: mdt.argmin(a, axis=0, keepdims=True))(x.detach())
+    torch.testing.assert_close(batched, x.argmin(1, keepdim=True))
+
+
+def test_what_does_not_vary_has_no_gradient_of_a_deviation() -> None:
+    x = torch.tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(mdt.std(x, axis=1).sum(), (x,))
+    (due,) = torch.autograd.grad(x.std(1, correction=0).sum(), (x,))
+    torch.testing.assert_close(found, due)
+
+
 def test_the_operator_is_what_torch_asks_for() -> None:
     held = []
     computed = call_text.held_as_text

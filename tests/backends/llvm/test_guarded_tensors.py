@@ -231,7 +231,7 @@ def test_entries_may_go_while_torch_is_asked(guards: GuardedCalls, launch: Launc
     x = torch.nn.Parameter(randn(2, 3))
     forward = torch.autograd.forward_ad
     exchange = ArrayExchange.of(
-        type(x), ("requires_grad", clears, "is_neg", forward, "_current_level", -1)
+        type(x), ("requires_grad", clears, "is_neg", forward, "_current_level", -1, int, 0)
     )
     make, exchanges = maker_of((SPEC,), x), {type(x): exchange}
     for _ in range(20):

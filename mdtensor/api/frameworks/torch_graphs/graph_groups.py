@@ -140,6 +140,8 @@ def _joins(before: _Members, last: Node, view: Node | None, node: Node, made: _M
     name, combining = name_of(node), before.combining
     if before.nodes[-1] is not last or len(last.users) != 1 or before.era != made.era:
         return False
+    if name == "clone":  # others pass it by, and read what it copies
+        return False
     if len(before.nodes) + len(made.nodes) >= _MOST_CALLS:
         return False
     if view is not None and len(view.users) != 1:

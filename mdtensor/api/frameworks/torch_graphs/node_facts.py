@@ -18,6 +18,7 @@ BY_TEXT = "mdtensor"
 def name_of(node: Node) -> str:
     """The name of a node's function without its overload; "" where it has none.
 
+    Nor has a view of the bits in another type, which is no view of elements.
     The operator of mdtensor has the name of calls that are said by a text.
     """
     if node.op != "call_function":
@@ -25,7 +26,8 @@ def name_of(node: Node) -> str:
     space, _, rest = str(node.target).partition(".")
     if space == "mdtensor" and rest:
         return BY_TEXT
-    return rest.rpartition(".")[0] if space == "aten" else ""
+    name, _, overload = rest.rpartition(".")
+    return name if space == "aten" and (name, overload) != ("view", "dtype") else ""
 
 
 def spec_of_node(node: Node, number: int | None = None) -> TensorSpec | None:

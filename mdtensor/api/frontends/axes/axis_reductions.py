@@ -9,7 +9,7 @@ from mdtensor.api.calls.call_cache import with_call_cache
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import Axis, axes_of
 from mdtensor.api.frontends.reduce import reduce
-from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.errors import DTypeError, shown
 from mdtensor.options import flag
 
 
@@ -164,19 +164,8 @@ def _position(name: str, a: Any, axis: int | str | None, out: Array | None, keep
     array = as_array("a", a, array_module([a]))
     gone = axes_of(axis, array.ndim)
     letters = [f"i{n}" for n in range(array.ndim)]
-    kept = " ".join(letter for n, letter in enumerate(letters) if n not in gone)
-    text = f"{' '.join(letters)} -> {kept}"
-    if not keepdims:
-        return reduce(text, array, combine=name, out=out)
-    shape = tuple(1 if n in gone else extent for n, extent in enumerate(array.shape))
-    if out is None:
-        return array_module([array]).reshape(reduce(text, array, combine=name), shape)
-    if getattr(out, "shape", None) != shape:
-        raise ShapeError(f"out is {shown(out)}, and the result has shape {shape}")
-    reduce(
-        text,
-        array,
-        combine=name,
-        out=out[tuple(0 if n in gone else slice(None) for n in range(array.ndim))],
-    )
-    return out
+    units = {f"one{n}": 1 for n in gone} if keepdims else {}
+    kept = [f"one{n}" if n in gone else letter for n, letter in enumerate(letters)]
+    kept = [letter for n, letter in enumerate(kept) if keepdims or n not in gone]
+    text = f"{' '.join(letters)} -> {' '.join(kept)}"
+    return reduce(text, array, combine=name, out=out, extents=units)

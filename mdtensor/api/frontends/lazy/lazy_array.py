@@ -17,6 +17,7 @@ from mdtensor.api.arrays.operands import (
     Array,
     array_module,
     as_array,
+    as_arrays,
     check_mask,
     check_types,
 )
@@ -198,7 +199,7 @@ class LazyArray(NDArrayOperatorsMixin):
         keepdims: bool = False,
     ) -> Any:
         """The standard deviation over axes, by default all: the root of the variance."""
-        return into(self._variance(axis, dtype, ddof, keepdims, np.sqrt), out)
+        return into(self._variance(axis, dtype, ddof, keepdims, _deviation), out)
 
     def _variance(
         self, axis: Axis, dtype: object, ddof: int, keepdims: bool, finish: Any
@@ -373,8 +374,15 @@ def _spec_maker_of(array: Any) -> Callable[[str, Any], TensorSpec] | None:
     return spec_of_xarray if is_of_xarray(array) else None
 
 
+def _deviation(variance: LazyArray) -> Any:
+    """The root of a variance; its gradient is 0 where that is, as torch's."""
+    varies = variance > 0
+    return np.where(varies, np.sqrt(np.where(varies, variance, 1)), variance)
+
+
 def _evaluated(value: FusedValue, *arrays: Any, out: Any = None) -> Any:
-    return LazyArray(value, arrays).evaluate(out)
+    given = tuple(as_arrays(arrays, array_module(arrays)))
+    return LazyArray(value, given).evaluate(out)
 
 
 # The same for arrays of torch, JAX and xarray, in a call as others are.

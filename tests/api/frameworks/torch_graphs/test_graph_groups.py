@@ -95,6 +95,29 @@ def test_copies_and_parts_are_read_where_they_lie() -> None:
     assert planned.specs[0].strides == (36, 2, 12, 1)
 
 
+def test_what_a_copy_is_of_can_be_read() -> None:
+    graph = Graph()
+    a, b = graph.given(3, 4), graph.given(4, 5)
+    half = graph.call("mul", graph.call("mm", a, b, shape=(3, 5)), 0.5, shape=(3, 5))
+    copied = graph.call("clone", half, shape=(3, 5))
+    graph.returns(copied, graph.call("amax", copied, [1], shape=(3,)))
+    found = {each.group.label: each for each in planned_calls(graph.nodes)[0]}
+    # Read inside of a group, it would be computed again, and round otherwise.
+    assert list(found) == ["mm + mul", "clone", "amax"]
+    assert found["amax"].sources == found["clone"].sources == (half,)
+
+
+def test_bits_in_another_type_are_no_view_of_elements() -> None:
+    graph = Graph()
+    bits = graph.given(3, 4)
+    other = graph.view("view", bits, "torch.float32", shape=(3, 4))
+    other.target = type(other.target)("aten.view.dtype")
+    doubled = graph.call("mul", other, 2.0, shape=(3, 4))
+    graph.returns(doubled)
+    (planned,) = planned_calls(graph.nodes)[0]
+    assert planned.sources == (other,)
+
+
 def test_nothing_is_passed_by_where_tensors_are_written() -> None:
     graph = Graph()
     a, b = graph.given(3, 4), graph.given(3, 4)
