@@ -26,6 +26,7 @@ from mdtensor.translate.convolutions.convolution_layout import (
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import program_from_convolution
 from mdtensor.translate.md_hom_program import Program
+from mdtensor.translate.programs.other_operands import with_result_orders
 from mdtensor.translate.reductions.epilogues import epilogue_named
 
 # A number for all spatial axes, or one for each.
@@ -86,6 +87,7 @@ def conv(
     the ten bits after the point, as for `einsum`. `devices`, a list of names as `mdtensor.devices`
     has them or "all", has the parts of the convolution computed by several devices
     (docs/devices.md).
+    A new result's axes lie in memory as the image's do, as with channels last in torch.
     No window is materialised. The image is copied with its padding where each of its elements is in
     so many products that the copy takes little beside them; otherwise borders are computed apart.
 
@@ -127,7 +129,9 @@ def conv(
     check_types(asked)
     checked_precision(precision)
     finish = epilogue_named(epilogue)
-    key = ("conv", parsed, geometry, wanted, accumulated, precision, weighted, function_key(finish))
+    follows = out is None
+    key = ("conv", parsed, geometry, wanted, accumulated, precision, weighted, follows)
+    key = (*key, function_key(finish))
 
     def build(specs: tuple[TensorSpec, ...]) -> Program:
         convolution = convolution_from_layout(
@@ -135,7 +139,10 @@ def conv(
         )
         convolution = replace(convolution, precision=precision)
         added = Added(specs[2:weighted], specs[weighted:], finish, wanted, accumulated)
-        return program_from_convolution(finished(parsed, convolution, added))
+        program = program_from_convolution(finished(parsed, convolution, added))
+        order = parsed.result_order(specs[0])
+        is_plain = order is None or not follows
+        return program if is_plain else with_result_orders(program, (order,))
 
     return call(key, given, build, out)
 

@@ -45,6 +45,17 @@ class ConvolutionLayout:
         """Number of spatial axes."""
         return sum(isinstance(axis, int) for axis in self.image)
 
+    def result_order(self, image: TensorSpec) -> tuple[int, ...] | None:
+        """The result's axes from the outermost, as those of an image lie; None for C order.
+
+        Also where the image has gaps.
+        """
+        order = image.axis_order
+        if order is None or image.is_contiguous:
+            return None
+        axes = [self.image[axis] for axis in order]
+        return tuple([self.result.index("K" if axis == "C" else axis) for axis in axes])
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

@@ -270,6 +270,20 @@ def test_same_is_tensorflows(stride: int, taps: int) -> None:
 
 
 @pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("padding", [0, 1])
+def test_a_result_lies_as_its_image(padding: int) -> None:
+    img, flt = filled((2, 7, 5, 6)), filled((4, 7, 3, 3))
+    due = windows(img, flt, stride=(1, 1), padding=((padding,) * 2,) * 2, dilation=(1, 1))
+    last = np.ascontiguousarray(img.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    options: Any = {"padding": padding, "layout": LAYOUTS[2]}
+    found = mdt.conv(last, flt, **options)
+    assert found.transpose(0, 2, 3, 1).flags.c_contiguous
+    np.testing.assert_allclose(found, due, atol=1e-12)
+    out = np.empty(due.shape)
+    assert mdt.conv(last, flt, **options, out=out) is out
+    np.testing.assert_allclose(out, due, atol=1e-12)
+
+
 def test_transposed_same_is_the_adjoint_of_same() -> None:
     x, y, flt = filled((1, 1, 12)), filled((1, 1, 6)), filled((1, 1, 5))
     forward = mdt.conv(x, flt, stride=2, padding="same", layout=LAYOUTS[1])
