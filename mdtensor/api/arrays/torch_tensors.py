@@ -159,7 +159,7 @@ class FollowedError(Exception):
 
 def is_followed(tensor: Any) -> bool:
     """Whether torch tracks the result: for a gradient, in a vmap batch, or into a traced graph."""
-    return is_differentiated(tensor) or is_wrapped(tensor) or are_operators_seen()
+    return is_differentiated(tensor) or is_wrapped(tensor) or are_operators_traced()
 
 
 def is_differentiated(tensor: Any) -> bool:
@@ -168,9 +168,13 @@ def is_differentiated(tensor: Any) -> bool:
     return wants or has_tangent(tensor)
 
 
-def are_operators_seen() -> bool:
-    """Whether a mode of torch's intercepts operators on all tensors, as that of `make_fx` does."""
-    return modes_of(sys.modules["torch"])() > 0
+def are_operators_traced() -> bool:
+    """Whether a mode of torch's traces operators on all tensors, as that of `make_fx` does."""
+    torch = sys.modules["torch"]
+    if not modes_of(torch)():
+        return False
+    key: Any = torch._C._TorchDispatchModeKey.PROXY
+    return torch._C._get_dispatch_mode(key) is not None
 
 
 def has_tangent(tensor: Any) -> bool:
@@ -270,7 +274,7 @@ def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:
     if kind is str or kind is _ndarray or not is_tensor(value):
         return value
     # The memory of wrapped ones, if there is any, holds something else.
-    if is_wrapped(value) or are_operators_seen():
+    if is_wrapped(value) or are_operators_traced():
         raise _NotPlainError
     if value.requires_grad or has_tangent(value):
         if is_followed(value):

@@ -201,7 +201,7 @@ def with_call_cache(
         return result
 
     def shared(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        """What `on_tensors` returns, on torch's stream."""
+        """Call on arrays that share the memory of tensors, on torch's stream."""
         if (stream := stream_of_call(args, options)) is not None:
             return in_torch(stream, shared, args, options)
         try:

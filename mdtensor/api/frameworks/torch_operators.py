@@ -106,8 +106,8 @@ def _level_of(torch: Any, batches: Sequence[Tensor]) -> int:
 def call(text: str, operands: Sequence[Tensor]) -> Sequence[Tensor]:
     """Run the call of a text on tensors, with torch tracking the results.
 
-    In graphs, and where modes of torch's see operators, it is the operator; others take a function
-    of autograd's, for which torch has gradients within `torch.func`, forward ones too.
+    In graphs, and where a mode of torch's traces operators, it is the operator; others take a
+    function of autograd's, for which torch has gradients within `torch.func`, forward ones too.
     """
     if not any(map(is_followed, operands)):
         return run_on(text, operands)

@@ -140,9 +140,8 @@ def conv(
         convolution = replace(convolution, precision=precision)
         added = Added(specs[2:weighted], specs[weighted:], finish, wanted, accumulated)
         program = program_from_convolution(finished(parsed, convolution, added))
-        order = parsed.result_order(specs[0])
-        is_plain = order is None or not follows
-        return program if is_plain else with_result_orders(program, (order,))
+        order = parsed.result_order(specs[0]) if follows else None
+        return program if order is None else with_result_orders(program, (order,))
 
     return call(key, given, build, out)
 

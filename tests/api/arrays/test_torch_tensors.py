@@ -109,7 +109,9 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = ModuleType("torch")
     module.int16, module.bfloat16 = "int16", BFLOAT16
     module.Tensor, module.is_grad_enabled = Tensor, lambda: True
-    module.autograd, module.nn = SimpleNamespace(), SimpleNamespace(Parameter=Parameter)
+    graph = SimpleNamespace(increment_version=lambda tensors: None)
+    module.autograd = SimpleNamespace(graph=graph)
+    module.nn = SimpleNamespace(Parameter=Parameter)
     module.from_numpy = Tensor
     module.from_dlpack = lambda array: Tensor(array.host, "cuda")
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)

@@ -242,7 +242,7 @@ def test_what_is_written_is_no_longer_what_a_gradient_saved() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning")
-def test_modes_of_torch_see_calls() -> None:
+def test_calls_are_traced_by_modes_of_torch() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     x, tangent = randn(4, 5, grad=False), randn(5, 4, grad=False).T
