@@ -6,6 +6,7 @@ its `finally`. A copy of the context has no such places: it is dropped whole.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
@@ -59,21 +60,35 @@ class ContextSetting(Generic[Value]):
 
 
 class ContextSettings(Generic[Value]):
-    """A stack of settings of one kind in a context variable; one may end in another context."""
+    """A stack of settings of one kind in a context variable; one may end in another context.
+
+    Threads that Python did not start have no context of a caller: they take what was entered last
+    in the process. In such threads torch computes gradients on GPUs.
+    """
 
     def __init__(self, name: str) -> None:
         self._entered: ContextVar[tuple[weakref.ref[ContextSetting[Value]], ...]]
         self._entered = ContextVar(name, default=())
+        self._latest: tuple[weakref.ref[ContextSetting[Value]], ...] = ()
 
     def enter(self, value: Value, held: object = None) -> ContextSetting[Value]:
         """Push a value; it lasts while the returned handle, which keeps `held`, is alive."""
         made = ContextSetting(value, held)
         alive = [each for each in self._entered.get() if each() is not None]
-        self._entered.set((*alive, weakref.ref(made)))
+        self._latest = (*alive, weakref.ref(made))
+        self._entered.set(self._latest)
         return made
 
     @property
     def values(self) -> list[Value]:
         """The values in effect in this context, innermost last."""
-        found = (each() for each in self._entered.get())
+        entered = self._entered.get()
+        if not entered and self._latest and _is_foreign():
+            entered = self._latest
+        found = (each() for each in entered)
         return [block.value for block in found if block is not None]
+
+
+def _is_foreign() -> bool:
+    """Whether something else than Python's threading started this thread."""
+    return isinstance(threading.current_thread(), threading._DummyThread)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import os
 import re
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from pathlib import Path
@@ -39,6 +41,30 @@ def test_blocks_end_in_any_order_and_where_they_are_dropped() -> None:
     assert copy_context().run(lambda: blocks.values) == ["inner"]
     del inner
     assert blocks.values == []
+
+
+def test_threads_of_others_take_what_was_entered_last() -> None:
+    blocks, found = ContextSettings[str]("blocks"), list[list[str]]()
+
+    def seen_by(start: Callable[[Callable[[], None]], object]) -> list[str]:
+        done = threading.Event()
+
+        def look() -> None:
+            found.append(blocks.values)
+            done.set()
+
+        start(look)
+        assert done.wait(60)
+        return found[-1]
+
+    def foreign(look: Callable[[], None]) -> None:
+        _thread.start_new_thread(look, ())
+
+    block = blocks.enter("outer")
+    assert seen_by(foreign) == ["outer"]
+    assert seen_by(lambda look: threading.Thread(target=look).start()) == []
+    del block
+    assert seen_by(foreign) == []
 
 
 def test_an_error_that_is_kept_keeps_nothing_set() -> None:

@@ -6,7 +6,6 @@ import importlib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from mdtensor.api.frameworks.torch_graphs.graph_trials import GraphTrials
 from mdtensor.api.frameworks.torch_graphs.node_facts import Node, name_of
 from mdtensor.api.frameworks.torch_graphs.planned_step import Buffers, PlannedStep
 from mdtensor.api.frameworks.torch_graphs.step_memory import HOST, StepMemory, timed_on_device
+from mdtensor.scoped import ContextSettings
 
 Graph = Any
 
@@ -68,9 +68,8 @@ class CompiledGraph:
     def __call__(self, *arguments: Any) -> Any:
         """Run the graph, by trials until its fastest way is known."""
         buffers = self._free.pop() if self._free else [None] * self._count
-        timed = timers.get()
-        if timed is not None:
-            results = timed(self)(buffers, *arguments)
+        if timed := timers.values:
+            results = timed[-1](self)(buffers, *arguments)
         elif self.is_tried or not self.memory.is_timed():
             results = self._run(buffers, arguments)
         else:
@@ -148,7 +147,7 @@ class CompiledGraph:
 
 # What runs graphs of this context in another way than by their code: node by node, timed.
 Timer = Callable[[CompiledGraph], Callable[..., Any]]
-timers: ContextVar[Timer | None] = ContextVar("timers", default=None)
+timers = ContextSettings[Timer]("timers")
 
 
 def _replaced(

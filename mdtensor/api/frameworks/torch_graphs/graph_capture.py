@@ -59,7 +59,7 @@ class CapturedGraph:
         if not self._graph.is_tried:
             self._captured = None
             return None
-        if timers.get() is not None or invalidation.watchers:
+        if timers.values or invalidation.watchers:
             return None
         if self._captured is None and self._captures < _MOST_CAPTURES:
             self._captures += 1

@@ -19,7 +19,6 @@ from mdtensor.api.frameworks.torch_graphs.step_memory import HOST
 from mdtensor.autotune.progress import format_time
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import ArgumentError
-from mdtensor.scoped import scoped
 
 OURS, TORCHS = "mdtensor", "torch"
 
@@ -94,8 +93,12 @@ def measured(function: Callable[..., Any], arguments: Sequence[Any], repeats: in
     def timed(graph: CompiledGraph) -> Callable[..., Any]:
         return _interpreter(graph, seconds).run
 
-    for _ in range(repeats):
-        scoped([(timers, timed)], function, *arguments)
+    block = timers.enter(timed)
+    try:
+        for _ in range(repeats):
+            function(*arguments)
+    finally:
+        del block
     if not seconds:
         raise ArgumentError(
             "the call ran no compiled graph",

@@ -68,6 +68,11 @@ for module, x in ((CNN(), torch.randn(3, 1, 8, 8)), (Attention(), torch.randn(2,
         scale = largest([p.grad for p in wide.parameters()])
         for one, other in zip(module.parameters(), wide.parameters()):
             close(one.grad, other.grad, scale)
+    with mdt.tuning("record") as forward:
+        found, _ = compiled(x), wide(x.double())  # both keep statistics
+    with mdt.tuning("record") as backward:
+        found.backward(cotangent)
+    assert len(list(forward)) > 3 and len(list(backward)) > 3, (forward, backward)
     module.eval(), wide.eval()
     with torch.no_grad():
         close(compiled(x), wide(x.double()), 1 + wide(x.double()).abs().max())
