@@ -198,11 +198,15 @@ class TensorSpec:
         triples = zip(self.shape, self.strides, steps, strict=True)
         return tuple(axes) if all(n == 1 or s == c for n, s, c in triples) else None
 
-    def reshaped_in_order(self, shape: Sequence[int]) -> TensorSpec:
-        """A spec of another shape of as many axes that lie in the same order, without gaps.
+    def packed(self, shape: Sequence[int] | None = None) -> TensorSpec:
+        """The spec without gaps, its axes in the same order; of another `shape`, if one is given.
 
         Where this one has gaps, it is in C order.
+
+        >>> TensorSpec.of((2, 3, 4), "f4", (12, 1, 3)).packed((2, 5, 4))
+        float32[2, 5, 4]:20,1,5
         """
+        shape = self.shape if shape is None else shape
         order = self.axis_order or range(len(shape))
         return TensorSpec.of(shape, self.dtype, strides_in_order(shape, order))
 

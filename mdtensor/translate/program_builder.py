@@ -135,8 +135,8 @@ class ProgramBuilder:
         self.add(md_hom, inputs, outputs)
 
     def zeros(self, spec: TensorSpec) -> int:
-        """Allocate a zero-filled slot."""
-        slot = self.new(TensorSpec.of(spec.shape, spec.dtype))
+        """Allocate a zero-filled slot of a spec, without its gaps."""
+        slot = self.new(spec.packed())
         self.fill(slot, 0)
         return slot
 
@@ -153,7 +153,7 @@ class ProgramBuilder:
         """
         spec = self.specs[source]
         shape = [extent + sum(sides) for extent, sides in zip(spec.shape, around, strict=True)]
-        target = self.new(spec.reshaped_in_order(shape))
+        target = self.new(spec.packed(shape))
         self.fill(target, value)
         extents = {f"i{n}": extent for n, extent in enumerate(spec.shape)}
         befores = zip(extents, around, strict=True)
@@ -166,7 +166,7 @@ class ProgramBuilder:
         if len(slots) == 1:
             return slots[0]
         spec = self.specs[slots[0]]
-        result = self.new(TensorSpec.of(spec.shape, spec.dtype))
+        result = self.new(spec.packed())
         total: Expr = param(0, spec.dtype)
         for n in range(1, len(slots)):
             total = total + param(n, spec.dtype)

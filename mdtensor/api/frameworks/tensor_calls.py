@@ -14,27 +14,25 @@ from mdtensor.errors import DeviceError, GradientError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.python.tuples import as_tuple
 
-# A tensor of torch, or a type of its elements.
+# A tensor of torch.
 Tensor = Any
-DType = Any
 
 _MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    """The shape and torch type of each result of a call.
+class _Facts:
+    """What autograd asks of a call.
 
-    `keeps` says whether the gradient by all operands looks at the results, `is_apart` whether each
-    result has a kernel of its own that reads nothing of the others'.
+    `keeps` says whether the gradient by all operands looks at the results, `is_apart` whether there
+    are several results, each with a kernel of its own that reads nothing of the others'.
     """
 
-    results: tuple[tuple[tuple[int, ...], DType], ...]
     keeps: bool
     is_apart: bool
 
 
-_results = Bounded[tuple[object, ...], _Due](_MOST)
+_facts = Bounded[tuple[object, ...], _Facts](_MOST)
 
 
 def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -47,36 +45,45 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     return list(as_tuple(run(text, *tensors)))
 
 
-def results_on(text: str, tensors: Sequence[Tensor]) -> tuple[tuple[tuple[int, ...], DType], ...]:
-    """The shape and torch type of each result of a call, for empty tensors as well."""
-    return _due(text, tensors).results
+def empty_results(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """New tensors of the shapes, strides and types of a call's results, not computed.
+
+    Tensors without elements have them too, such as those that stand for others in graphs.
+    """
+    torch = importlib.import_module("torch")
+    return [
+        tensors[0].new_empty_strided(s.shape, s.strides, dtype=getattr(torch, s.dtype.name))
+        for s in computation_of(text, _specs_of(tensors)).results
+    ]
 
 
 def keeps_results(text: str, tensors: Sequence[Tensor]) -> bool:
     """Whether the pullback of a call reads its results, so that they must be saved."""
-    return _due(text, tensors).keeps
+    return _facts_of(text, tensors).keeps
 
 
 def has_apart_results(text: str, tensors: Sequence[Tensor]) -> bool:
     """Whether a call has several results, each computed by a separate kernel."""
-    due = _due(text, tensors)
-    return due.is_apart and len(due.results) > 1
+    return _facts_of(text, tensors).is_apart
 
 
-def _due(text: str, tensors: Sequence[Tensor]) -> _Due:
+def _facts_of(text: str, tensors: Sequence[Tensor]) -> _Facts:
     key: tuple[object, ...] = (text,)
     if not has_shapes(text):  # sizes may be symbols, which become numbers here
         key = text, *[tuple(map(int, tensor.shape)) for tensor in tensors]
 
-    def due() -> _Due:
-        torch = importlib.import_module("torch")
-        specs = tuple([spec_of_tensor("a tensor", tensor) for tensor in tensors])
+    def made() -> _Facts:
+        specs = _specs_of(tensors)
         program = computation_of(text, specs)
-        results = tuple([(s.shape, getattr(torch, s.dtype.name)) for s in program.results])
-        is_apart = not program.temporaries and len(program.steps) == len(results)
-        return _Due(results, _keeps(text, specs), is_apart)
+        count = len(program.results)
+        is_apart = not program.temporaries and len(program.steps) == count > 1
+        return _Facts(_keeps(text, specs), is_apart)
 
-    return _results.made(key, due)
+    return _facts.made(key, made)
+
+
+def _specs_of(tensors: Sequence[Tensor]) -> tuple[TensorSpec, ...]:
+    return tuple([spec_of_tensor("a tensor", tensor) for tensor in tensors])
 
 
 def _keeps(text: str, specs: tuple[TensorSpec, ...]) -> bool:

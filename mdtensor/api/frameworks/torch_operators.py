@@ -27,9 +27,9 @@ from mdtensor.api.frameworks.call_text import (
 )
 from mdtensor.api.frameworks.tensor_calls import (
     Tensor,
+    empty_results,
     has_apart_results,
     keeps_results,
-    results_on,
     run_on,
 )
 from mdtensor.backends.host.openmp_team import share_threads_of_torch
@@ -51,8 +51,7 @@ def register() -> Any:
         return run_on(text, operands)
 
     def fake(text: str, operands: Sequence[Tensor]) -> list[Tensor]:
-        due = results_on(text, operands)
-        return [operands[0].new_empty(shape, dtype=dtype) for shape, dtype in due]
+        return empty_results(text, operands)
 
     def setup(ctx: Any, inputs: tuple[str, Sequence[Tensor]], output: Sequence[Tensor]) -> None:
         _keep(ctx, *inputs, output)

@@ -238,7 +238,7 @@ def _padded(convolution: Convolution) -> Convolution:
         axes[term].image if isinstance(term, int) else extent
         for term, extent in zip(convolution.image.index, spec.shape, strict=True)
     ]
-    image = replace(convolution.image, spec=spec.reshaped_in_order(shape))
+    image = replace(convolution.image, spec=spec.packed(shape))
     return replace(convolution, axes=axes, image=image)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mdtensor.errors import GradientError
-from mdtensor.specs import kind_of
+from mdtensor.specs import computed_dtype, kind_of
 from mdtensor.translate.graphs import in_order
 from mdtensor.translate.scalar import Expr, Operand, apply, cast, const, equal, select
 
@@ -24,6 +24,7 @@ def cotangents_of(
 
     `given` has None for results that nothing depends on. A parameter that no result depends on is
     in no entry. Conditions of selections are constants; roundings and signs have derivative 0.
+    Cotangents are of the type of arithmetic, float32 for 16-bit floats: none is rounded.
 
     Raises GradientError where a result depends on a wanted parameter by an integer, a truth value
     or an operation without derivative.
@@ -78,8 +79,8 @@ def _check_real(node: Expr, user: Expr) -> None:
 
 
 def _add(sums: dict[int, Expr], node: Expr, part: Operand) -> None:
-    typed = part if isinstance(part, Expr) else const(part, node.dtype)
-    typed = cast(typed, node.dtype)
+    dtype = computed_dtype(node.dtype)
+    typed = cast(part, dtype) if isinstance(part, Expr) else const(part, dtype)
     before = sums.get(id(node))
     sums[id(node)] = typed if before is None else before + typed
 

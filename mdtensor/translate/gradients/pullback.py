@@ -121,7 +121,7 @@ def _own(builder: ProgramBuilder, found: Sequence[int]) -> list[int]:
             made.append(slot)
             continue
         spec = builder.specs[slot]
-        made.append(builder.new(TensorSpec.of(spec.shape, spec.dtype)))
+        made.append(builder.new(spec.packed()))
         extents = {f"a{n}": extent for n, extent in enumerate(spec.shape)}
         builder.copied(slot, made[-1], everywhere(spec.shape), extents)
     return made

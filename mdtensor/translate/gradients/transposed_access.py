@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from mdtensor.dataclass import dataclass
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, strides_in_order
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.program_builder import ProgramBuilder, dims_of, everywhere
@@ -54,7 +54,8 @@ def transposed(
 ) -> int:
     """A slot of `spec`: at each index, the sum of the term over all points that access it.
 
-    Shapes are those of the spec, and so is the type; float16 is added up in float32.
+    Shapes are those of the spec, and so are the type and the axes' order in memory; floats of 16
+    bits are added up in float32.
     """
     extents = term.extents
     if 0 in extents.values():
@@ -194,7 +195,7 @@ def _room(
             return builder.zeros(spec)
     if len(set(names)) < len(names):  # a diagonal
         return builder.zeros(spec)
-    return builder.new(TensorSpec.of(spec.shape, spec.dtype))
+    return builder.new(spec.packed())
 
 
 def _pivots(access: BufferAccess, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
@@ -285,7 +286,10 @@ def _spread(
     steps: Mapping[str, int],
     extents: Mapping[str, int],
 ) -> tuple[int, BufferAccess]:
-    """A zero-padded, dilated copy of what an access reads, with an axis for each dim."""
+    """A zero-padded, dilated copy of what an access reads, with an axis for each dim.
+
+    The axes lie in the order in which the dims walk the memory of the slot.
+    """
     shape: list[int] = []
     written: list[AffineIndex] = []
     index: list[AffineIndex] = []
@@ -300,12 +304,23 @@ def _spread(
         shape.append(before + max(high, steps[dim] * (extents[dim] - 1)) + 1)
         written.append(AffineIndex(((dim, steps[dim]),), before))
         index.append(AffineIndex(solved[dim].coefficients, solved[dim].offset + before))
-    dtype = builder.specs[slot].dtype
-    copy = builder.zeros(TensorSpec.of(tuple(shape), dtype))
+    source = builder.specs[slot]
+    dtype = source.dtype
+    order = sorted(range(len(shape)), key=lambda n: -_step_along(read, read.dims[n], source))
+    copy = builder.zeros(TensorSpec.of(shape, dtype, strides_in_order(shape, order)))
     dims = [Dim(dim, extents[dim], CC) for dim in read.dims]
     function = ScalarFunction((dtype,), (param(0, dtype),), "spread")
     builder.apply(dims, function, [(slot, read)], [(copy, BufferAccess(0, tuple(written)))])
     return copy, BufferAccess(0, tuple(index))
+
+
+def _step_along(read: BufferAccess, dim: str, spec: TensorSpec) -> int:
+    """The elements of memory between reads at neighbouring indices of a dim."""
+    return sum(
+        abs(stride * dict(axis.coefficients).get(dim, 0))
+        for axis, stride in zip(read.index, spec.strides, strict=True)
+        if isinstance(axis, AffineIndex)
+    )
 
 
 def _scattered(
@@ -330,7 +345,7 @@ def _scattered(
     line = builder.new(TensorSpec.of((size,), spec.dtype))
     function = _function(builder, term, value, "scatter")
     builder.apply(dims, function, term.reads, [(line, BufferAccess.at(0, [place]))])
-    result = builder.new(TensorSpec.of(spec.shape, spec.dtype))
+    result = builder.new(spec.packed())
     line_index = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
     copy = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "copy")
     read, written = (line, BufferAccess(0, (line_index,))), (result, everywhere(spec.shape))
