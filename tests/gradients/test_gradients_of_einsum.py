@@ -40,3 +40,18 @@ def test_the_pullback_of_a_call_is_that_of_numpy() -> None:
     np.testing.assert_array_equal(product, a @ b)
     np.testing.assert_array_equal(for_a, np.arange(8.0).reshape(2, 4) @ b.T)
     np.testing.assert_array_equal(for_b, a.T @ np.arange(8.0).reshape(2, 4))
+
+
+def test_products_of_short_floats_are_not_rounded_before_they_are_added_up() -> None:
+    a, b = np.zeros((1, 1), "f2"), np.array([[1 + 2**-10, 1 + 2**-9]], "f2")
+    _, pullback = mdt.vjp(mdt.einsum, "ij,jk->ik", a, b)
+    for_a, _ = pullback(np.array([[1 + 2**-10, -1]], "f2"))
+    assert for_a == 2**-20
+
+
+def test_gradients_lie_as_their_operands() -> None:
+    a, b = np.ones((3, 2)).T, np.ones((3, 4))
+    _, pullback = mdt.vjp(mdt.einsum, "ij,jk->ik", a, b)
+    for_a, for_b = pullback(np.ones((2, 4)))
+    assert for_a.strides == a.strides
+    assert for_b.strides == b.strides

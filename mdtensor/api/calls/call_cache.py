@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -44,7 +45,7 @@ from mdtensor.api.calls.launchers import LaunchTable, telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
 from mdtensor.precedence import prepared, preparing
-from mdtensor.scoped import Setting, scoped
+from mdtensor.scoped import Result, Setting, scoped
 from mdtensor.stage_timer import stage
 from mdtensor.translate.tracing import TRACED
 
@@ -78,14 +79,47 @@ def note(noted: RecordedComputation) -> None:
         notes.append(noted)
 
 
+# Whether a front end makes the calls of this context, and no function of a user's.
+_of_front_end: ContextVar[bool] = ContextVar("of front end", default=False)
+_PASSING = frozenset({"mdtensor", "numpy", *sys.stdlib_module_names})
+
 # With these, a call that a traced function makes is no part of the call that traces it: its result
 # is a constant.
-APART: list[Setting] = [(_recording, None), (tracer, None), (planner, None), (TRACED, None)]
+APART: list[Setting] = [
+    (_recording, None),
+    (tracer, None),
+    (planner, None),
+    (TRACED, None),
+    (_of_front_end, False),
+]
 
 
 def is_noting() -> bool:
     """Whether the current call is being recorded."""
     return bool(_active) and _recording.get() is not None
+
+
+def of_front_end(function: Callable[P, Result], /, *args: P.args, **options: P.kwargs) -> Result:
+    """Call a front end whose nested calls are part of it, unless they are apart."""
+    return scoped([(_of_front_end, True)], function, *args, **options)
+
+
+def is_apart() -> bool:
+    """Whether the current call is no part of the one within which it is made.
+
+    So are those of functions that are traced, of signal handlers and of finalizers. Between the
+    latter two and the front end that they interrupt lies a frame of a user's module.
+    """
+    if TRACED.get() is not None:
+        return True
+    if not _of_front_end.get():
+        return False
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not of_front_end.__code__:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _PASSING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 # Holds what has calls of this context ask, for as long as the context is there.
@@ -261,7 +295,7 @@ def with_call_cache(
                     return result
         if invalidation.has_tensors and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found
-        if _active and TRACED.get() is not None:
+        if _active and is_apart():
             return scoped(APART, called, *args, **options)
         if _active and call_trace.begins():
             return call_trace.traced(name, called, args, options)
@@ -336,7 +370,7 @@ def _in_full(
     generation = invalidation.generation()
     preparing()
     try:
-        result = scoped([*noting(notes), (TRACED, None)], whole, *args, **options)
+        result = scoped([*noting(notes), (TRACED, None)], of_front_end, whole, *args, **options)
     finally:
         prepared()
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None

@@ -45,7 +45,6 @@ from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import FusedStep, Program, Step
 from mdtensor.translate.rewrites.stages import staged
-from mdtensor.translate.tracing import TRACED
 
 if TYPE_CHECKING:
     from mdtensor.api.engine.fused_calls import FusedKernel
@@ -141,7 +140,7 @@ def call(
     options: dict[str, Any] = {"casting": casting, "skeleton": skeleton, "check": check}
     if invalidation.watchers:
         given = key, operands, build, out, constants, moment
-        if TRACED.get() is not None:
+        if call_cache.is_apart():
             return scoped(call_cache.APART, call, *given, **options)
         if front_end and call_trace.begins():
             return call_trace.traced(front_end, call, given, options)

@@ -50,9 +50,6 @@ def register() -> Any:
     def compute(text: str, operands: Sequence[Tensor]) -> list[Tensor]:
         return run_on(text, operands)
 
-    def fake(text: str, operands: Sequence[Tensor]) -> list[Tensor]:
-        return empty_results(text, operands)
-
     def setup(ctx: Any, inputs: tuple[str, Sequence[Tensor]], output: Sequence[Tensor]) -> None:
         _keep(ctx, *inputs, output)
 
@@ -78,7 +75,7 @@ def register() -> Any:
 
     schema = "(str text, Tensor[] operands) -> Tensor[]"
     made = library.custom_op(_NAME, compute, mutates_args=(), schema=schema)
-    made.register_fake(fake)
+    made.register_fake(empty_results)
     made.register_autograd(backward, setup_context=setup)
     made.register_vmap(batch)
     # torch's first vmap, by which `autograd.grad(is_grads_batched=True)` still goes.

@@ -11,6 +11,7 @@ import numpy as np
 
 from mdtensor.api.arrays.nested_arguments import mapped_call
 from mdtensor.api.arrays.operands import spec_of
+from mdtensor.api.calls.call_cache import of_front_end
 from mdtensor.api.calls.program_calls import Request
 from mdtensor.api.parts.linked_calls import LinkedCalls, Planned, linked
 from mdtensor.api.parts.placeholders import Placeholders, place_of, planned_by
@@ -67,7 +68,7 @@ class ForeignCall(ABC):
         Raises what `refused` gives where an array is copied, or its elements are looked at.
         """
         given, named = mapped_call(self._stand_in, args, options)
-        returned = planned_by(self._plan, function, *given, **named)
+        returned = planned_by(self._plan, of_front_end, function, *given, **named)
         if not self._read.issuperset(map(id, self.arrays)):
             raise self.refused()
         if not (self.joins and self._computed_at_once(returned)):

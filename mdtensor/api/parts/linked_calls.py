@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import spec_of
+from mdtensor.api.calls.call_cache import of_front_end
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.program_calls import Request, ready_for, suited
 from mdtensor.api.parts.placeholders import place_of, planned_by, reserved
@@ -150,7 +151,7 @@ def launch_of_several(
         return None
     try:
         named = {name: _read_only(option) for name, option in options.items()}
-        seen, returned = planned(function, *map(_read_only, args), **named)
+        seen, returned = planned(of_front_end, function, *map(_read_only, args), **named)
         link = linked(seen, given, (returned,))
         program = link.program(list(map(spec_of, given)), np)
     except (MdtensorError, ValueError):  # ValueError: of NumPy, for an array that it may not write

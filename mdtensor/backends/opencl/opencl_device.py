@@ -83,7 +83,7 @@ class OpenCLDevice:
         self._new_program: Callable[..., Any] = cl._cl._Program
         self.takes_addresses = _takes_addresses(cl, device)
         self.mistakes_barriers = _mistakes_barriers(cl, device)
-        self._local = threading.local()
+        self._local, self.launching = threading.local(), threading.local()
         self._building = threading.Lock()
         self._ended_by: int | None = None  # the thread that ends the process
         self._programs = DeferredRelease[Any]()

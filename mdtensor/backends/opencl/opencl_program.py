@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ class OpenCLLaunchingDevice(Protocol):
     context: Any
     queue: Any
     takes_addresses: bool
+    launching: threading.local  # its `is_on` is True while the thread launches
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Any:
         """Compile a program."""
@@ -108,10 +110,26 @@ class OpenCLProgram:
         return self._local.launches
 
     def __call__(self, *arrays: np.ndarray) -> None:
-        """Run the program on inputs and outputs, and wait."""
+        """Run the program on inputs and outputs, and wait.
+
+        Where a signal handler calls it within a launch of this thread, whose kernel objects and
+        scratch are in use, another thread runs it.
+        """
         if self.source.unaligned is not None and not all(map(_is_aligned, arrays)):
             self._for_unaligned(*arrays)
             return
+        launching = self.device.launching
+        if getattr(launching, "is_on", False):
+            with ThreadPoolExecutor(1) as other:
+                other.submit(self, *arrays).result()
+            return
+        try:
+            launching.is_on = True
+            self._run(arrays)
+        finally:
+            launching.is_on = False
+
+    def _run(self, arrays: Sequence[np.ndarray]) -> None:
         if not self.device.takes_addresses:
             self._run_through_buffers(arrays)
             return

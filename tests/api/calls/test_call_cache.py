@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -150,6 +151,30 @@ def test_a_call_that_is_planned_once_it_was_made_writes_nothing() -> None:
         due = (a @ a.T).max(1)
         np.testing.assert_allclose(both(a, to), due * due)
         np.testing.assert_allclose(to, due)
+
+
+@pytest.mark.parametrize("place", ["check_types", "as_computed", "staged"])
+def test_a_call_that_interrupts_another_is_no_part_of_it(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invalidation.clear()
+    a, b, found = drawn(5, 6), drawn(6, 7), list[np.ndarray]()
+
+    def interrupt(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name == place:
+            found.append(mdt.einsum("ij,jk->ik", a, b))
+
+    scores, labels = drawn(5, 8), np.arange(5)
+    sys.setprofile(interrupt)
+    try:
+        loss = mdt.cross_entropy(scores, labels)
+    finally:
+        sys.setprofile(None)
+    assert found
+    for product in found:
+        np.testing.assert_array_equal(product, a @ b)
+    monkeypatch.setattr(call_cache, "_in_full", refuse)
+    assert mdt.cross_entropy(scores, labels) == loss
 
 
 def test_what_a_call_checks_is_checked_when_it_is_recalled() -> None:

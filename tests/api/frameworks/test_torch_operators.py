@@ -318,6 +318,28 @@ def test_calls_stand_in_graphs(backend: str) -> None:
         torch.testing.assert_close(ours, expected)
 
 
+def test_results_of_graphs_lie_as_their_images() -> None:
+    images = randn(2, 3, 6, 6).detach().to(memory_format=torch.channels_last)
+    images.requires_grad_()
+    filters = randn(4, 3, 3, 3)
+
+    def network(images: Any, filters: Any) -> Any:
+        return mdt.conv(images, filters, padding=1, layout=LAYOUT).sin()
+
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    found, due = compiled(images, filters), network(images, filters)
+    assert (
+        found.stride() == due.stride() == due.contiguous(memory_format=torch.channels_last).stride()
+    )
+    torch.testing.assert_close(found, due)
+    for ours, expected in zip(
+        torch.autograd.grad(found.sum(), (images, filters)),
+        torch.autograd.grad(due.sum(), (images, filters)),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, expected)
+
+
 def test_shapes_are_known_without_elements() -> None:
     from torch._subclasses import FakeTensorMode
 

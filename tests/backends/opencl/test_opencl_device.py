@@ -9,6 +9,7 @@ import weakref
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,23 @@ def test_many_threads_run_one_program(device):
             assert abs(float(out) - float(a.astype("f8") @ b.astype("f8"))) < 1e-4
 
     at_once(*(partial(work, seed) for seed in range(8)))
+
+
+def test_a_launch_within_another_one_of_the_thread_leaves_it_alone(device, monkeypatch):
+    program = compiled(device, CASES["dot_split"])
+    rng = np.random.default_rng(0)
+    cases = [[rng.integers(-9, 9, 203).astype("f4") for _ in range(2)] for _ in range(2)]
+    results = [np.full((), np.nan, "f4") for _ in cases]
+    enqueue = device.cl.enqueue_nd_range_kernel
+
+    def interrupted(*args: Any) -> Any:  # as a signal handler may, after the arguments are set
+        monkeypatch.undo()
+        program(*cases[1], results[1])
+        return enqueue(*args)
+
+    monkeypatch.setattr(device.cl, "enqueue_nd_range_kernel", interrupted)
+    program(*cases[0], results[0])
+    assert results == [a @ b for a, b in cases]
 
 
 def test_results_are_there_when_the_call_returns(device):
