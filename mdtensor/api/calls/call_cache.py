@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, ParamSpec, cast
 
 import numpy as np
@@ -114,7 +115,7 @@ def is_apart() -> bool:
         return True
     if not _of_front_end.get():
         return False
-    frame = sys._getframe(1)
+    frame: FrameType | None = vars(sys)["_getframe"](1)
     while frame is not None and frame.f_code is not of_front_end.__code__:
         if str(frame.f_globals.get("__name__")).partition(".")[0] not in _PASSING:
             return True
