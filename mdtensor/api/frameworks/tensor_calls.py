@@ -22,7 +22,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What autograd asks of a call.
+    """The properties of a call that autograd asks for.
 
     `keeps` says whether the gradient by all operands looks at the results, `is_apart` whether there
     are several results, each with a kernel of its own that reads nothing of the others'.

@@ -49,7 +49,9 @@ class Functions:
         self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
         self.native: Callable[[], NativeLaunch | None] = native_launches
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
-        self._allocate: Callable[[int], Any] = cupy.cuda.alloc
+        # From CuPy's own pool, whatever allocates arrays now: graphs of torch's refuse memory of
+        # theirs that is kept.
+        self._allocate: Callable[[int], Any] = cupy.get_default_memory_pool().malloc
         self._local = threading.local()
         # Memory of launches that were captured, by its place, and programs that were: a graph of
         # the caller's runs at any time, whatever runs the call by then.

@@ -124,9 +124,9 @@ class Driver:
                 streamIsCapturing=self.is_captured.__contains__,
             ),
             Stream=partial(Stream, self),
-            alloc=self.allocate,
         )
-        return SimpleNamespace(cuda=cuda)
+        pool = SimpleNamespace(malloc=self.allocate)
+        return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
 
 
 @dataclass

@@ -111,7 +111,10 @@ from mdtensor.api.engine import registry
 
 torch.set_default_device(sys.argv[1])
 torch.manual_seed(0)
-module = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 8))
+module = nn.Sequential(
+    nn.Conv2d(1, 2, 3, padding=1), nn.Conv2d(2, 2, 3, padding=1), nn.Flatten(),
+    nn.Linear(32, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 8),
+)
 compiled = torch.compile(module, backend="mdtensor", mode="reduce-overhead")
 wide = copy.deepcopy(module).double()
 optimizer = torch.optim.SGD(module.parameters(), 0.05)
@@ -121,7 +124,7 @@ for step in range(240):
         registry.engine_for(arrays).settle(100)
     if step == 160:
         invalidation.clear()  # as better kernels do
-    x = torch.randn(12, 16)
+    x = torch.randn(12, 1, 4, 4)
     wide.load_state_dict({name: p.double() for name, p in module.state_dict().items()})
     optimizer.zero_grad(), wide.zero_grad()
     loss, due = compiled(x).square().mean(), wide(x.double()).square().mean()
@@ -134,7 +137,7 @@ with torch.no_grad():
     for turn in range(120):
         if turn in (20, 50, 80):
             registry.engine_for(arrays).settle(100)
-        x = torch.randn(12, 16)
+        x = torch.randn(12, 1, 4, 4)
         torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
     report = mdtensor.torch.report(compiled, x, repeats=1)
     assert abs(sum(row.share for row in report) - 1) < 1e-6
