@@ -23,6 +23,7 @@ import torch
 import bench.machine as machines
 import mdtensor as mdt
 import mdtensor.torch
+from mdtensor.api.engine import registry
 from bench.torch_networks import NETWORKS
 
 # Rounds by turns and calls in each, of networks whose calls take milliseconds; and the seconds
@@ -51,8 +52,10 @@ def by_turns(ways: dict[str, Callable[[], Any]], wait: Callable[[], None]) -> di
     return {name: 1e3 * statistics.median(each) for name, each in taken.items()}
 
 
-def warmed(run: Callable[[], Any]) -> None:
-    """Calls until what is timed in calls has been timed."""
+def warmed(run: Callable[[], Any], arrays: str) -> None:
+    """Calls until kernels are compiled, and what is timed in calls has been timed."""
+    run()
+    registry.engine_for(arrays).settle()
     begin = time.perf_counter()
     for number in range(WARM_CALLS):
         run()
@@ -80,6 +83,7 @@ def measured(name: str, given_by: argparse.Namespace) -> None:
     if given_by.channels_last:
         model = model.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last)
+    arrays = "cupy" if x.is_cuda else "numpy"
     wait = torch.cuda.synchronize if x.is_cuda else lambda: None
     wide = copy.deepcopy(model).double()
     compiled = {
@@ -117,12 +121,12 @@ def measured(name: str, given_by: argparse.Namespace) -> None:
         with torch.set_grad_enabled(is_training):
             run = step if is_training else forward
             for way in compiled.values():
-                warmed(partial(run, way))
+                warmed(partial(run, way), arrays)
             if tuned:
                 with mdt.tuning("record") as seen:
                     run(compiled["mdtensor"])
                 print(mdt.tune(seen, budget=tuned, quiet=True).summary())
-                warmed(partial(run, compiled["mdtensor"]))
+                warmed(partial(run, compiled["mdtensor"]), arrays)
             found = by_turns({n: partial(run, way) for n, way in compiled.items()}, wait)
             off = {name: off_by(compiled[name]) for name in ("mdtensor", "eager")}
             report = mdtensor.torch.report(run, compiled["mdtensor"])
