@@ -23,8 +23,8 @@ import torch
 import bench.machine as machines
 import mdtensor as mdt
 import mdtensor.torch
-from mdtensor.api.engine import registry
 from bench.torch_networks import NETWORKS
+from mdtensor.api.engine import registry
 
 # Rounds by turns and calls in each, of networks whose calls take milliseconds; and the seconds
 # after which those of larger ones come to an end, with the rounds that they have at least.
