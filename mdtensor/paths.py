@@ -39,9 +39,10 @@ def _home() -> Path:
 
 
 def write_whole(file: Path, text: str, error: type[MdtensorError]) -> None:
-    """Write a file atomically: as a draft that is then renamed.
+    """Write a file atomically: as a draft beside it, with its permissions, that is then renamed.
 
-    Raises `error` where that is impossible: what was there before is there still.
+    Symbolic links are followed; a pipe or a device, which nothing can replace, is written to.
+    Raises `error` where writing is impossible: what was there before is there still.
     """
     draft = None
     try:
@@ -49,9 +50,18 @@ def write_whole(file: Path, text: str, error: type[MdtensorError]) -> None:
             raise ValueError("it is no file")
         if "\0" in str(file):
             raise ValueError("its name has a null character")
-        draft = file.with_name(f".{uuid.uuid4().hex}")
+        mode = None
+        with suppress(FileNotFoundError):
+            mode = file.stat().st_mode
+        if mode is not None and not stat.S_ISREG(mode):
+            file.write_text(text, encoding="utf-8", newline="\n")
+            return
+        place = Path(os.path.realpath(file))
+        draft = place.with_name(f".{uuid.uuid4().hex}")
         draft.write_text(text, encoding="utf-8", newline="\n")
-        draft.replace(file)
+        if mode is not None:
+            draft.chmod(stat.S_IMODE(mode))
+        draft.replace(place)
     except (OSError, ValueError) as cause:
         reason = getattr(cause, "strerror", None) or cause
         raise error(f"cannot write {file}: {reason}") from cause

@@ -1,0 +1,60 @@
+"""Files that users name are written whole, and files are read within a bound."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from mdtensor.errors import StoreError
+from mdtensor.paths import write_whole
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "target", tmp_path / "link"
+    link.symlink_to("there/target")
+    for text in ("first\n", "second\n"):  # dangling, then not
+        write_whole(link, text, StoreError)
+        assert link.is_symlink()
+        assert target.read_text() == text
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "target", "there"]
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", list[str]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_whole(pipe, "whole\n", StoreError)
+    reader.join(60)
+    assert read == ["whole\n"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_permissions_stay_and_new_ones_follow_the_umask(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.touch()
+    old.chmod(0o660)
+    before = os.umask(0o027)
+    try:
+        for file in (old, new):
+            write_whole(file, "text", StoreError)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (old, new)] == [0o660, 0o640]
+
+
+@pytest.mark.parametrize("kind", ["folder", "circle of links"])
+def test_what_cannot_be_written_stays(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "file"
+    if kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to(file)
+    with pytest.raises(StoreError, match=f"cannot write {file}"):
+        write_whole(file, "text", StoreError)
+    assert os.listdir(tmp_path) == ["file"]
