@@ -138,4 +138,4 @@ def _content(path: Path, most_bytes: int, refused: Callable[[os.stat_result], st
             raise OSError(f"{path} is no file of at most {most_bytes} bytes")
         if (reason := refused(status)) is not None:
             raise OSError(f"{path} is not used: {reason}")
-        return file.read(most_bytes)
+        return file.read(min(status.st_size + 1, most_bytes))  # which is allocated first

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from mdtensor.errors import StoreError
-from mdtensor.paths import write_whole
+from mdtensor.paths import read_regular, write_whole
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:
@@ -58,3 +59,14 @@ def test_what_cannot_be_written_stays(tmp_path: Path, kind: str) -> None:
     with pytest.raises(StoreError, match=f"cannot write {file}"):
         write_whole(file, "text", StoreError)
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_bound_takes_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"short")
+    tracemalloc.start()
+    try:
+        assert read_regular(file, 1 << 28) == b"short"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
