@@ -7,6 +7,7 @@ compiled and kept, which takes longer: at a process's first time, and again when
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,8 +28,8 @@ _DAY = 86_400.0
 # Seconds after which a draft is one of a process that ended, and a mark of a compilation tells
 # nothing more; and marks that are kept at most.
 _AGE_OF_DRAFTS, _AGE_OF_MARKS, _MOST_MARKS = _DAY, 30 * _DAY, 256
-# Where earlier versions kept programs in forms that are no longer read.
-_FORMER = ("apart", "choices", "cuda", "winners")
+# Folders of the cache below `programs`.
+KINDS = ("begun", "binaries", "failed", "tuned")
 
 _added: int | None = None  # bytes since the last look of this process, if it had one
 
@@ -99,18 +100,9 @@ def prune() -> int:
 
     The store's own file counts, and is left alone; marks have an end of their own.
     """
-    import shutil  # which calls do without
-
-    root = cache_directory()
-    try:
-        check_private(root)
-    except (OSError, StoreError):
-        return 0
-    for name in _FORMER:
-        shutil.rmtree(root / "programs" / name, ignore_errors=True)
     # Of the many files that stay, none is held.
     total, drafts, marks = 0, list[_File](), list[_File]()
-    for file in _files(os.fspath(root)):
+    for file in _own_files():
         total += file.nbytes
         if file.name.startswith("."):
             drafts.append(file)
@@ -120,7 +112,7 @@ def prune() -> int:
     if total <= limit():
         return removed
     goal = limit() * _LEFT
-    kept = [file for file in _files(os.fspath(root)) if file.may_go]
+    kept = [file for file in _own_files() if file.may_go]
     for file in sorted(kept, key=lambda file: file.used):
         if total <= goal:
             break
@@ -141,16 +133,28 @@ def _left_behind(drafts: list[_File], marks: list[_File]) -> Iterator[_File]:
             yield draft
 
 
-def _files(folder: str) -> Iterator[_File]:
-    """All regular files below a folder; symbolic links are not followed."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
-            elif entry.is_file(follow_symlinks=False):
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    yield _File(entry.path, status.st_size, status.st_mtime)
+def _own_files() -> Iterator[_File]:
+    """All regular files of the cache; its folder may hold other programs' files, too."""
+    root = cache_directory()
+    with suppress(OSError, StoreError):
+        check_private(root)
+        for place in root.glob("tuning.*"):
+            yield from _files(place)
+    for kind in KINDS:
+        with suppress(OSError, StoreError):
+            check_private(root / "programs" / kind)
+            yield from _files(root / "programs" / kind)
+
+
+def _files(place: Path) -> Iterator[_File]:
+    """A regular file, or all below a folder; symbolic links are not followed."""
+    with suppress(OSError):
+        status = place.lstat()
+        if stat.S_ISREG(status.st_mode):
+            yield _File(str(place), status.st_size, status.st_mtime)
+        elif stat.S_ISDIR(status.st_mode):
+            for each in place.iterdir():
+                yield from _files(each)
 
 
 def _is_removed(file: _File) -> bool:

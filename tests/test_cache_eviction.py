@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mdtensor import cache_eviction, errors
-from mdtensor.backends.host.binary_cache import BlobStore, folder_of_kept
+from mdtensor.backends.host.binary_cache import BlobStore, folder_of_kept, remove_kept
 from mdtensor.backends.host.crash_journal import CrashJournal
 from mdtensor.errors import CompilerFailedError, StoreWarning
 
@@ -90,14 +90,19 @@ def test_marks_of_processes_that_ended_have_an_end(cache: Path) -> None:
         pass
 
 
-def test_what_earlier_versions_kept_goes(cache: Path) -> None:
-    for name in ("apart", "choices", "cuda", "winners"):
-        (cache / "programs" / name).mkdir(parents=True)
-        (cache / "programs" / name / "file").write_bytes(b"cos\nsystem\n(S'touch marker'\ntR.")
-    cache.chmod(0o755)  # as they made it
-    (cache / "programs").chmod(0o755)
-    BlobStore(folder_of_kept("tuned")).put("key", b"content")
-    assert [path.name for path in (cache / "programs").iterdir()] == ["tuned"]
+def test_files_of_others_in_the_folder_stay(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [cache / name for name in (".profile", "programs/.hidden", "programs/cuda/a", "x/.b")]
+    for file in others:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(1000))
+        age(file, 400)
+    (cache / "programs").chmod(0o700)
+    files = BlobStore(folder_of_kept("tuned"))
+    files.put("key", bytes(1000))
+    monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "100")
+    assert cache_eviction.prune() == 1
+    remove_kept()
+    assert all(file.exists() for file in others)
 
 
 def test_drafts_and_stores_that_were_set_aside_go(
@@ -126,8 +131,9 @@ def test_links_are_not_followed(cache: Path, tmp_path_factory: pytest.TempPathFa
     outside = tmp_path_factory.mktemp("outside")
     (outside / "file").write_bytes(bytes(1000))
     (cache / "programs").mkdir()
-    (cache / "programs" / "link").symlink_to(outside)
-    (cache / "programs" / "winners").symlink_to(outside)
+    (cache / "programs").chmod(0o700)
+    (cache / "programs" / "tuned").symlink_to(outside)
+    (cache / "tuning.d").symlink_to(outside)
     os.environ["MDTENSOR_CACHE_LIMIT"] = "10"
     try:
         cache_eviction.prune()

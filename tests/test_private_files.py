@@ -13,6 +13,7 @@ from mdtensor import errors, paths
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.host.binary_cache import Binaries, MachineCode, folder_of_kept
 from mdtensor.backends.opencl import opencl_runtime
+from mdtensor.cache_eviction import KINDS
 from mdtensor.errors import NotPrivateError, StoreWarning
 from tests import children
 
@@ -67,6 +68,7 @@ def test_everything_is_private_whatever_the_umask_is(cache: Path) -> None:
     children.run("-c", CALL + "mdt.devices()", env={"OCL_ICD_VENDORS": ""})
     found = [cache, *cache.rglob("*")]
     assert {"icd", "programs", "binaries", "tuned", "tuning.sqlite3"} <= {p.name for p in found}
+    assert {path.name for path in (cache / "programs").iterdir()} <= {*KINDS}
     # Links to the files of Intel's runtime have its modes, in a folder that is private.
     own = [path for path in found if path.parent.parent != cache / "intel"]
     assert not {str(path) for path in own if mode(path) & 0o077}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from mdtensor.cache_eviction import limit, make_room, mark_used
+from mdtensor.cache_eviction import KINDS, limit, make_room, mark_used
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import NotPrivateError, tell
 from mdtensor.kernels.kernel_source import KernelSource
@@ -50,7 +50,8 @@ def remove_kept() -> None:
     """Delete the disk cache of programs; processes that run some of them are unaffected."""
     import shutil  # which calls do without
 
-    shutil.rmtree(folder_of_kept(), ignore_errors=True)
+    for kind in KINDS:
+        shutil.rmtree(folder_of_kept(kind), ignore_errors=True)
 
 
 class BlobStore:

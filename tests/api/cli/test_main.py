@@ -410,7 +410,7 @@ def test_cache_moves_from_store_to_store(own_cache: Path, tmp_path: Path) -> Non
     BlobStore(folder_of_kept("tuned")).put("key", b"program")
     assert run("cache", "prune", "--everything") == "5 rows removed\n"
     assert run("cache", "ls") == ""
-    assert not folder_of_kept("").exists()
+    assert not folder_of_kept("tuned").exists()
     assert run("cache", "import", str(file)) == f"5 rows read from {file}\n"
     again = run("cache", "ls").splitlines()
     assert [line.split()[:6] for line in again] == [line.split()[:6] for line in listed]
