@@ -12,23 +12,34 @@ import stat
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from mdtensor.errors import MdtensorError, NotPrivateError
 
+CACHE = "MDTENSOR_CACHE_DIR"  # names the cache's folder
 TEAM = "MDTENSOR_TEAM_STORE"  # names the store of others
 
 
 def cache_directory() -> Path:
     """The cache's folder: `MDTENSOR_CACHE_DIR`, else one in the user's cache; it may not exist.
 
-    Users of containers may have no home: theirs is a place where nothing can be.
+    Users of containers may have no home: theirs is a place where nothing can be, as is that of
+    users who do not exist. A relative path stays where it was when first asked for.
     """
-    if chosen := os.environ.get("MDTENSOR_CACHE_DIR"):
-        return Path(chosen).expanduser().absolute()
+    if chosen := os.environ.get(CACHE):
+        return _absolute(chosen)
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification has relative paths ignored.
     return (Path(base) if Path(base).is_absolute() else _home() / ".cache") / "mdtensor"
+
+
+@cache
+def _absolute(chosen: str) -> Path:
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError:
+        return Path(os.devnull, chosen)
 
 
 def _home() -> Path:

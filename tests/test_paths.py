@@ -1,4 +1,4 @@
-"""Files that users name are written whole, and files are read within a bound."""
+"""The cache's place; files that users name are written whole, and read within a bound."""
 
 from __future__ import annotations
 
@@ -10,8 +10,43 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor.errors import StoreError
-from mdtensor.paths import read_regular, write_whole
+from mdtensor.api.engine import registry
+from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.worker.worker import Worker
+from mdtensor.errors import StoreError, StoreWarning
+from mdtensor.paths import CACHE, cache_directory, read_regular, write_whole
+
+
+def test_a_relative_cache_stays_when_the_program_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv(CACHE, f"relative-{tmp_path.name}")
+    monkeypatch.chdir(tmp_path)
+    place = cache_directory()
+    assert place.parent == tmp_path
+    monkeypatch.chdir("other")
+    assert cache_directory() == place
+
+
+@pytest.mark.process
+def test_a_child_has_the_cache_of_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE, "relative")
+    with Worker("tests.autotune.worker_targets:evil") as worker:
+        found = worker.call({"do": "environment"}, timeout_s=60)
+    assert found[CACHE] == str(cache_directory())
+
+
+@pytest.mark.parametrize("place", ["~no-such-user/cache", f"/{'long' * 100}/cache"])
+def test_where_no_cache_can_be_calls_do_without(
+    monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv(CACHE, place)
+    assert not registry._may_have_winners()
+    with pytest.warns(StoreWarning, match="cannot be used"), Store.open() as store:
+        assert store.path is None
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ _opener = Background[Callable[[], None]](lambda work: work())
 
 def _may_have_winners() -> bool:
     """Whether the store may have a winner; an empty one is not opened for that."""
-    return (cache_directory().exists() or TEAM in os.environ) and store().has_winners()
+    return (os.path.exists(cache_directory()) or TEAM in os.environ) and store().has_winners()
 
 
 def _ask_to_open(*, worth: float, often: bool) -> None:

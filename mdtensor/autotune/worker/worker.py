@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
+from mdtensor.paths import CACHE, cache_directory
 from mdtensor.signals import uninterrupted
 
 # They make OpenBLAS take another processor's kernels, at half the speed, as some images have it.
@@ -175,7 +176,8 @@ class _Child:
 
     def __init__(self, target: str, environment: Mapping[str, str]) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in UNSET}
-        self._environment = {**inherited, **environment}
+        # A child in another folder has the same cache.
+        self._environment = {**inherited, CACHE: str(cache_directory()), **environment}
         self._command = [sys.executable, "-c", BOOT, target, str(os.getpid())]
         self._command.append(json.dumps(sys.path))
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
