@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mdtensor.autotune.store.rows import ListedProblem
 from mdtensor.errors import LoweringError, StoreError, count_of
+
+if TYPE_CHECKING:
+    from mdtensor.autotune.store.store import Store
 
 _MOST_SHOWN = 10  # of lines that are refused
 
@@ -60,12 +63,17 @@ def _is_usable(entry: ListedProblem) -> bool:
 @app.command("path")
 def path() -> None:
     """Print where the store is."""
+    typer.echo(_store_on_disk().path)
+
+
+def _store_on_disk() -> Store:
+    """The user's store; StoreError where it is in memory, and ends with the command."""
     from mdtensor.api.engine.registry import store
 
     opened = store()
     if opened.path is None:
         raise opened.trouble or StoreError("the store is in memory")
-    typer.echo(opened.path)
+    return opened
 
 
 @app.command("export")
@@ -79,16 +87,17 @@ def export(file: Annotated[Path, typer.Argument(help="File to write.")]) -> None
 @app.command("import")
 def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")]) -> None:
     """Add the trials and winners of FILE; of two winners, the better tuned one stays."""
-    from mdtensor.api.engine.registry import store
     from mdtensor.lower.schedule.schedule import Schedule
 
-    found = store().import_(file, Schedule.from_json)
+    found = _store_on_disk().import_(file, Schedule.from_json)
     typer.echo(f"{found.rows} rows read from {file}")
     if found.refused:
         count = count_of(len(found.refused), "line is no row and was", "lines are no rows and were")
         typer.echo(f"{count} left out:", err=True)
         for each in found.refused[:_MOST_SHOWN]:
             typer.echo(f"  line {each.line}: {each.reason}", err=True)
+        if not found.rows:
+            raise typer.Exit(1)
 
 
 @app.command("learn")

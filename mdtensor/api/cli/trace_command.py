@@ -19,14 +19,17 @@ def run_traced(arguments: Sequence[str], *, is_module: bool, save: Path | None) 
     """Runs a script or a module as Python does, and prints or saves the trace when it ends.
 
     `arguments` are its name and what it finds in `sys.argv`. Raises BadParameter for a script
-    that is not there and for a file to save that is no JSON, SystemExit as the program does.
+    that is not there and for a file that cannot be saved or is no JSON, SystemExit as the program
+    does.
     """
     from mdtensor.api.calls.call_trace import trace_everywhere
 
     if save is not None and save.suffix != ".json":
         raise typer.BadParameter(f"--save {save} is no FILE.json")
+    if save is not None and not os.access(save if save.exists() else save.parent, os.W_OK):
+        raise typer.BadParameter(f"--save {save} cannot be written")
     check_program(arguments[0], is_module=is_module)
-    seen = trace_everywhere("1" if save is None else str(save))
+    seen = trace_everywhere("1" if save is None else str(save.absolute()))
     try:
         run_program(arguments, is_module=is_module)
     finally:

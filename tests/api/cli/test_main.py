@@ -15,11 +15,12 @@ from mdtensor.api.cli import devices_command
 from mdtensor.api.cli.main import app
 from mdtensor.api.engine import registry
 from mdtensor.autotune.defaults import defaults_file
+from mdtensor.autotune.store.exported_rows import EXPORT_HEADER
 from mdtensor.autotune.trial import Trial
 from mdtensor.backends.host.binary_cache import BlobStore, folder_of_kept
 from mdtensor.backends.protocol import ComputeDevice
 from mdtensor.backends.select import UsableDevice
-from mdtensor.errors import NoDeviceError
+from mdtensor.errors import NoDeviceError, StoreWarning
 from mdtensor.lower.schedule.schedule import Schedule
 from tests import children
 from tests.api import stand_in_bench
@@ -535,3 +536,19 @@ def test_a_file_that_is_no_export_is_refused(own_cache: Path, tmp_path: Path) ->
     assert run("cache", "import", str(file), code=1) == (
         "StoreError: line 1: not an exported store of this version: 'hello'\n"
     )
+    file.write_text(f"{EXPORT_HEADER}\nno row\n", encoding="utf-8")
+    assert run("cache", "import", str(file), code=1).startswith("1 line is no row and was left out")
+
+
+def test_nothing_is_imported_into_a_store_that_ends_with_the_command(
+    own_cache: Path, tmp_path: Path
+) -> None:
+    remember(3e-6)
+    file = tmp_path / "rows.jsonl"
+    run("cache", "export", str(file))
+    registry.store().close()
+    registry.store.cache_clear()
+    (own_cache / "tuning.sqlite3").chmod(0o666)
+    with pytest.warns(StoreWarning, match="other users can write to it"):
+        told = run("cache", "import", str(file), code=1)
+    assert "other users can write to it" in told

@@ -45,7 +45,7 @@ def test_a_module_runs(tmp_path: Path) -> None:
 
 
 def test_events_are_saved(tmp_path: Path) -> None:
-    found = traced(tmp_path, "--save", "x.json", "script.py")
+    found = traced(tmp_path, "--save", "x.json", "script.py", end="import os; os.chdir('..')")
     assert found.err == ""
     events = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))["traceEvents"]
     assert events[0]["name"] == "einsum"
@@ -79,9 +79,11 @@ def test_a_program_without_calls(tmp_path: Path) -> None:
     [
         (["none.py"], "there is no file none.py; -m NAME runs a module"),
         (["--save", "x.txt", "script.py"], "--save x.txt is no FILE.json"),
+        (["--save", "none/x.json", "script.py"], "--save none/x.json cannot be written"),
     ],
 )
 def test_what_cannot_be_traced(arguments: list[str], said: str, tmp_path: Path) -> None:
     found = traced(tmp_path, *arguments)
     assert found.code == 2
+    assert found.out == "", "the program did not run"
     assert found.err.endswith(f"Error: Invalid value: {said}\n")
