@@ -97,7 +97,10 @@ def options(
 
 
 def main() -> None:
-    """The program `mdtensor`."""
+    """The program `mdtensor`; consoles get escapes of characters that they cannot show."""
+    out: Any = sys.stdout
+    if hasattr(out, "reconfigure"):  # it may be closed
+        out.reconfigure(errors="backslashreplace")  # as standard error does
     app(prog_name="mdtensor")
 
 

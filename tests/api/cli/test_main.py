@@ -80,6 +80,14 @@ def test_the_module_is_the_program() -> None:
     assert said == f"mdtensor {mdtensor.__version__}\n"
 
 
+@pytest.mark.process
+def test_a_console_of_ascii_gets_escapes(own_cache: Path) -> None:
+    remember(2e-6)
+    end = children.run("-m", "mdtensor", "cache", "ls", env={"PYTHONIOENCODING": "ascii"})
+    assert r"2.00 \xb5s" in end.out
+
+
+@pytest.mark.process
 def test_what_is_too_large_is_no_traceback() -> None:
     call = ("i,j,k->ijk", "100000", "100000", "100000")
     assert run("bench", *call, code=1).startswith("MemoryError: Unable to allocate ")
