@@ -7,10 +7,12 @@ import warnings
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mdtensor import errors
+from mdtensor.autotune.store import sqlite_backend
 from mdtensor.autotune.store import store as store_module
 from mdtensor.autotune.store.files_backend import FilesBackend, is_on_network
 from mdtensor.autotune.store.store import Store
@@ -100,6 +102,24 @@ def test_a_full_disk_gives_a_store_in_memory_and_one_warning(tmp_path):
         on_disk = len(store.trials("p", "e"))
     assert 0 < in_memory < 300
     assert on_disk + in_memory == 300
+
+
+def test_a_file_that_another_program_locks_is_done_without(tmp_path, monkeypatch):
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    waits = []
+    clock = SimpleNamespace(monotonic=lambda: float(len(waits)), sleep=waits.append)
+    monkeypatch.setattr(sqlite_backend, "time", clock)
+    with closing(sqlite3.connect(tmp_path / "a.sqlite3", isolation_level=None)) as other:
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("begin exclusive")
+        other.execute("delete from winners")
+        with pytest.warns(StoreWarning, match="another program has locked it") as caught:
+            store = Store.open(tmp_path / "a.sqlite3")
+    assert "end that program" in str(caught[0].message)
+    assert store.path is None
+    assert len(waits) == sqlite_backend.OPENING_SECONDS + 1
+    store.close()
 
 
 @pytest.mark.parametrize("damage", ["not a database", "pages"])

@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 SCHEMA_VERSION = 2  # 1 had no choices
 APPLICATION_ID = 0x6D64746E  # "mdtn": which program a file belongs to
-BUSY_SECONDS = 20.0
+# Seconds to wait for others' locks; a first call waits for the file to open.
+BUSY_SECONDS, OPENING_SECONDS = 20.0, 1.0
 # Seconds for which the state of the log counts: looking at it took a tenth of a first call.
 _STATED_S = 0.005
 _writes = 0  # of this process
@@ -114,7 +115,7 @@ class SqliteBackend:
         weakref.finalize(self, _close_own, self._idle)
         if not self._is_empty():
             with _in_sqlite:
-                self._idle.append((self._opened(), os.getpid()))
+                self._idle.append((self._opened(OPENING_SECONDS), os.getpid()))
 
     def _is_empty(self) -> bool:
         """Whether the file has 0 bytes; SQLite writes to its log (WAL) only afterwards."""
@@ -141,18 +142,18 @@ class SqliteBackend:
                     return connection
                 _abandoned.append(connection)
         except IndexError:
-            return self._opened()
+            return self._opened(BUSY_SECONDS)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self, busy_s: float) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path or ":memory:",
-            timeout=BUSY_SECONDS,
+            timeout=0.0,  # `_retried` waits
             isolation_level=None,
             check_same_thread=False,
         )
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_ROW)
-            _retried(lambda: _prepare(connection))
+            _retried(lambda: _prepare(connection), busy_s)
         except BaseException:
             connection.close()
             raise
@@ -173,7 +174,7 @@ class SqliteBackend:
             raise LostFileError("the file was removed")  # SQLite would write to it all the same
         with self._connected() as connection:
             # The write lock is taken at once: one taken later fails instead of waiting.
-            _retried(lambda: connection.execute("begin immediate"))
+            _retried(lambda: connection.execute("begin immediate"), BUSY_SECONDS)
             try:
                 with _committed(connection):
                     yield connection
@@ -184,7 +185,7 @@ class SqliteBackend:
         if self._is_empty():
             return []
         with self._connected() as connection:
-            return _retried(lambda: connection.execute(sql, values).fetchall())
+            return _retried(lambda: connection.execute(sql, values).fetchall(), BUSY_SECONDS)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows in one transaction; known trials are kept, winners replaced by `replaces`."""
@@ -320,11 +321,7 @@ class SqliteBackend:
     def _give_back(self) -> None:
         """Vacuum the file, unless others hold a lock."""
         with suppress(sqlite3.OperationalError), self._connected() as connection:
-            connection.execute("pragma busy_timeout = 0")
-            try:
-                connection.execute("vacuum")
-            finally:
-                connection.execute(f"pragma busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            connection.execute("vacuum")
 
     def close(self) -> None:
         """Close this process's connections; those inherited over a fork are not its own."""
@@ -394,20 +391,18 @@ def _committed(connection: sqlite3.Connection) -> Generator[None, None, None]:
         raise
 
 
-def _retried(action: Callable[[], T]) -> T:
-    """Retry an action while others hold a lock: SQLite's own busy wait has gaps.
+def _retried(action: Callable[[], T], busy_s: float) -> T:
+    """Retry an action for `busy_s` while others hold a lock: SQLite's own busy wait has gaps.
 
     Recovery after a crash and the switch to WAL report "busy" at once, without waiting.
     """
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + busy_s
     pause = 0.001
     while True:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
@@ -469,6 +464,12 @@ def winners_in(path: Path, *, unchanging: bool) -> list[WinnerRow]:
         sql = f"select * from winners order by created limit {MOST_WINNERS}"
         rows = [row_from_values(WinnerRow, values) for values in connection.execute(sql)]
         return [row for row in rows if row is not None]
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether an error indicates another program's lock."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_corrupt(error: Exception) -> bool:

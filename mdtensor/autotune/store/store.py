@@ -34,6 +34,7 @@ from mdtensor.autotune.store.sqlite_backend import (
     FAILURES,
     LostFileError,
     SqliteBackend,
+    is_busy,
     is_corrupt,
     is_sound,
     winners_read_only,
@@ -371,6 +372,9 @@ def _trouble(path: Path | None, error: Exception) -> StoreError:
         return error
     if isinstance(error, StoreError):
         reason, hint = error.message, error.hint
+    elif is_busy(error):
+        reason = f"another program has locked it ({error})"
+        hint = "end that program, or set MDTENSOR_CACHE_DIR to another directory"
     else:
         reason, hint = str(error), "set MDTENSOR_CACHE_DIR to a writable local directory"
     where = f" {path}" if path else ""
