@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -19,7 +20,8 @@ def uninterrupted(function: Callable[P, R], *args: P.args, **options: P.kwargs) 
     in C do the waiting: those written in Python, of which events and futures are made, may stay
     locked for ever where a handler raises as they are taken.
     """
-    if threading.current_thread() is not threading.main_thread():
+    # Threads that begin as the interpreter ends do not run.
+    if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():
         return function(*args, **options)
     results: list[R] = []
     errors: list[BaseException] = []

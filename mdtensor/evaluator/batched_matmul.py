@@ -21,6 +21,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr
 
 Axes = tuple[int, ...]
+_matmul = original("numpy.matmul")  # no import is possible at the end of the process
 _LINE = 64  # bytes that come from memory together
 
 # OpenBLAS ends its threads as the process forks or ends; where another thread computes by them,
@@ -75,7 +76,7 @@ class BatchedMatmul:
         if _ended:
             stay_unless_main()
         with _in_blas, threads_for(a.shape[-2] * a.shape[-1] * b.shape[-1]):
-            product = original("numpy.matmul")(a, b)
+            product = _matmul(a, b)
         result = product.reshape(*extents, *[1] * len(others))
         return result.transpose(np.argsort((*order, *others)))
 
