@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import mdtensor
 from mdtensor.api.engine.scratch_bound import fits_scratch_limit
@@ -183,10 +184,14 @@ def _codegen_fingerprint() -> str:
 
 
 def _files(folder: str) -> Iterator[os.stat_result]:
-    """The Python files in a folder and its subfolders."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                yield entry.stat()
-            elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _files(entry.path)
+    """The Python files in a folder and its subfolders; in a zip archive, the archive."""
+    try:
+        entries = list(os.scandir(folder))
+    except NotADirectoryError:
+        yield next(each for each in Path(folder).parents if each.is_file()).stat()
+        return
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            yield entry.stat()
+        elif entry.is_dir() and entry.name != "__pycache__":
+            yield from _files(entry.path)

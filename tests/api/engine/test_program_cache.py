@@ -111,6 +111,18 @@ def test_a_file_that_is_written_changes_the_codegen_fingerprint(
     assert len({before, written, rewritten, state()}) == 4
 
 
+def test_the_codegen_fingerprint_of_an_archive_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "mdtensor.zip"
+    monkeypatch.setattr(mdt, "__file__", str(archive / "mdtensor" / "__init__.py"))
+    state = program_cache._codegen_fingerprint.__wrapped__
+    archive.write_bytes(b"one")
+    before = state()
+    archive.write_bytes(b"another")
+    assert state() != before
+
+
 PICKLE = b"cos\nsystem\n(S'touch marker'\ntR."
 OTHER = json.dumps({"source": {"text": 1}, "registers": 0, "spilled": 0}).encode() + b"\ncode"
 
