@@ -172,7 +172,7 @@ def expressions_from_file(
 ) -> list[Expression]:
     """The expressions of a text file, as `expressions_from_lines` reads them: all or none."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()  # editors begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ShapeError(f"cannot read {file}: {reason}") from error

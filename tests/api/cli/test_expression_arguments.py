@@ -89,6 +89,12 @@ def test_an_open_quotation_names_its_line() -> None:
         expressions_from_lines(['"ij->i 2,3'])
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("ij->i 3,4\n", encoding="utf-8-sig")
+    assert [str(each) for each in expressions_from_file(file)] == ["ij->i 3,4"]
+
+
 def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("# nothing\n", encoding="utf-8")
