@@ -1,6 +1,7 @@
 """The public tuner: spaces of parameters, searches, what ends them, asking and telling."""
 
 import math
+import pickle
 import random
 import sys
 
@@ -200,6 +201,7 @@ COSTS = [math.inf, 100, 50, 40, 39, 39, 39, 20, 19, 19, 19, 19]
 )
 def test_a_search_ends_when_its_condition_holds(abort, count):
     assert evaluated(abort, COSTS) == count
+    assert evaluated(pickle.loads(pickle.dumps(abort)), COSTS) == count  # in another process
 
 
 def test_nothing_is_lost_before_something_is_found():

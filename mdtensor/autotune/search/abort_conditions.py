@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from functools import partial
 
 from mdtensor.dataclass import dataclass
 from mdtensor.errors import TuningError
@@ -53,12 +54,10 @@ class Condition:
     holds: Callable[[Progress], bool]
 
     def __and__(self, other: Condition) -> Condition:
-        text = f"({self} & {other})"
-        return Condition(text, lambda progress: self.holds(progress) and other.holds(progress))
+        return Condition(f"({self} & {other})", partial(_hold, all, (self, other)))
 
     def __or__(self, other: Condition) -> Condition:
-        text = f"({self} | {other})"
-        return Condition(text, lambda progress: self.holds(progress) or other.holds(progress))
+        return Condition(f"({self} | {other})", partial(_hold, any, (self, other)))
 
     def __repr__(self) -> str:
         return self.text
@@ -67,13 +66,13 @@ class Condition:
 def duration(seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> Condition:
     """Abort after a time; the evaluation under way is finished."""
     total = _positive(seconds + 60 * minutes + 3600 * hours, "a duration")
-    return Condition(f"duration({total:g} s)", lambda progress: progress.elapsed >= total)
+    return Condition(f"duration({total:g} s)", partial(_is_past, total))
 
 
 def evaluations(count: int) -> Condition:
     """Abort after `count` evaluations, invalid configurations included."""
     most = _positive(count, "a number of evaluations")
-    return Condition(f"evaluations({count})", lambda progress: progress.evaluations >= most)
+    return Condition(f"evaluations({count})", partial(_is_counted, most))
 
 
 def fraction(share: float) -> Condition:
@@ -81,12 +80,12 @@ def fraction(share: float) -> Condition:
     if not 0 < share <= 1:
         raise TuningError(f"a fraction of a space lies in (0, 1], not {share!r}")
     text = f"fraction({share:g})"
-    return Condition(text, lambda progress: progress.evaluations >= share * progress.space_size)
+    return Condition(text, partial(_is_shared, share))
 
 
 def cost_reached(cost: float) -> Condition:
     """Abort when a configuration costs `cost` or less."""
-    return Condition(f"cost_reached({cost:g})", lambda progress: progress.cost <= cost)
+    return Condition(f"cost_reached({cost:g})", partial(_is_cheap, cost))
 
 
 def speedup(
@@ -111,13 +110,42 @@ def speedup(
     if evaluations is not None:
         last = int(_positive(evaluations, "a number of evaluations"))
         text = f"speedup({factor:g}, {last} evaluations)"
-        return Condition(text, lambda p: _lost(p, p.evaluations - last, factor))
+        return Condition(text, partial(_is_lost_after, last, factor))
     span = _positive(seconds or 0.0, "a duration")
+    return Condition(f"speedup({factor:g}, {span:g} s)", partial(_is_lost_within, span, factor))
 
-    def lost(progress: Progress) -> bool:
-        return _lost(progress, bisect_right(progress.at, progress.elapsed - span), factor)
 
-    return Condition(f"speedup({factor:g}, {span:g} s)", lost)
+# Functions of modules: unlike closures, they can be pickled.
+
+
+def _hold(
+    of: Callable[[Iterable[bool]], bool], conditions: Sequence[Condition], progress: Progress
+) -> bool:
+    return of(condition.holds(progress) for condition in conditions)
+
+
+def _is_past(seconds: float, progress: Progress) -> bool:
+    return progress.elapsed >= seconds
+
+
+def _is_counted(count: float, progress: Progress) -> bool:
+    return progress.evaluations >= count
+
+
+def _is_shared(share: float, progress: Progress) -> bool:
+    return progress.evaluations >= share * progress.space_size
+
+
+def _is_cheap(cost: float, progress: Progress) -> bool:
+    return progress.cost <= cost
+
+
+def _is_lost_after(last: int, factor: float, progress: Progress) -> bool:
+    return _lost(progress, progress.evaluations - last, factor)
+
+
+def _is_lost_within(seconds: float, factor: float, progress: Progress) -> bool:
+    return _lost(progress, bisect_right(progress.at, progress.elapsed - seconds), factor)
 
 
 def _lost(progress: Progress, before: int, factor: float) -> bool:
