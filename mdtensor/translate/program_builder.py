@@ -12,6 +12,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.programs.shortened import shortened
 from mdtensor.translate.scalar import Expr, Number, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
 from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
@@ -79,7 +80,7 @@ class ProgramBuilder:
         return tuple(slots[program.operands : program.result_slots.stop])
 
     def program(self, results: Sequence[int], **fields: Any) -> Program:
-        """Finish the program with these results; dead steps are removed.
+        """Finish the program with these results; dead steps are removed, others `shortened`.
 
         `fields` are further ones of the program. Raises TranslationError where a result is an
         operand, or given twice.
@@ -91,7 +92,7 @@ class ProgramBuilder:
             if any(slot >= self.operands and slot in needed for slot in step.results):
                 steps.append(step)
                 needed.update(step.operands)
-        steps.reverse()
+        steps = shortened(steps[::-1], self.operands, results)
         known = (*range(self.operands), *results)
         places = {slot: n for n, slot in enumerate(known)}
         for step in steps:

@@ -9,10 +9,12 @@ import pytest
 
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate import reference
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom_program import Program
 from mdtensor.translate.program_builder import ProgramBuilder
 from mdtensor.translate.programs.joined import joined
+from mdtensor.translate.views import BufferAccess
 
 MATRIX, VECTOR = TensorSpec.of((3, 4)), TensorSpec.of((3,))
 SUMS = md_hom_from_einsum("ij->i", (MATRIX,))
@@ -70,3 +72,36 @@ def test_operands_are_converted_for_all_programs_or_none() -> None:
 def test_a_program_alone_is_joined_to_itself() -> None:
     program = Program.of(SUMS)
     assert joined([MATRIX], [(program, (0,))], [1]) is program
+
+
+def test_a_temporary_that_is_copied_is_the_result() -> None:
+    builder = ProgramBuilder([MATRIX])
+    (sums,) = builder.add(SUMS, (0,))
+    (squares,) = builder.add(SQUARES, (sums, sums))
+    copies = [builder.new(VECTOR) for _ in range(2)]
+    for copy in copies:
+        builder.copied(sums, copy, BufferAccess.at(0, "i"), {"i": 3})
+    program = builder.program([*copies, squares])
+    assert [(step.operands, step.results) for step in program.steps] == [
+        ((0,), (1,)),
+        ((1,), (3, 2)),  # the squares, and the other copy
+    ]
+    assert program.temporaries == ()
+
+
+def test_elementwise_steps_over_few_points_are_one() -> None:
+    long = TensorSpec.of((1 << 17,))
+    builder = ProgramBuilder([VECTOR, VECTOR, MATRIX, long])
+    (first,) = builder.add(SQUARES, (0, 0))
+    (sums,) = builder.add(SUMS, (2,))
+    (second,) = builder.add(SQUARES, (0, 1))
+    (third,) = builder.add(SQUARES, (first, sums))
+    many = md_hom_from_einsum("i,i->i", (long, long))
+    (fourth,), (fifth,) = builder.add(many, (3, 3)), builder.add(many, (3, 3))
+    program = builder.program([first, second, third, fourth, fifth])
+    assert [step.results for step in program.steps] == [(4, 5), (9,), (6,), (7,), (8,)]
+    one = program.steps[0]
+    assert one.operands == (0, 1)
+    a, b = np.array([1, 2, 3], "f4"), np.array([4, 5, 6], "f4")
+    for found, due in zip(reference.run(one.md_hom, [a, b]), (a * a, a * b), strict=True):
+        np.testing.assert_array_equal(found, due)

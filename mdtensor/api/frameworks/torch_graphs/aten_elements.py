@@ -130,6 +130,8 @@ def _binary(op: str) -> Callable[..., Element]:
     return applied
 
 
+CONVERSION = "_to_copy"
+"""To another type; elements are of the result's type in any case."""
 BATCH_NORM = "_native_batch_norm_legit_no_training"
 """By statistics that were kept: but these, its operands have an element for each channel."""
 
@@ -174,6 +176,7 @@ ELEMENTWISE: Mapping[str, Callable[..., Element]] = {
     "leaky_relu": _leaky_relu,
     "clamp": _clamp,
     "clone": _itself,
+    CONVERSION: _itself,
     BATCH_NORM: _batch_norm,
     "gelu_backward": _gelu_backward,
 }

@@ -54,10 +54,11 @@ def layer_norm_backward(
     inner = cotangent if weight is None else cotangent * lazy(weight)
     along = inner - inner.mean(axes, keepdims=True)
     along = along - elements * (inner * elements).mean(axes, keepdims=True)
+    parameter = grad if weight is None else weight
     return (
         like(wide(scale) * along, grad) if wanted[0] else None,
-        like((cotangent * elements).sum(rows), grad) if wanted[1] else None,
-        like(cotangent.sum(rows), grad) if wanted[2] else None,
+        like((cotangent * elements).sum(rows), parameter) if wanted[1] else None,
+        like(cotangent.sum(rows), parameter) if wanted[2] else None,
     )
 
 
@@ -124,8 +125,12 @@ def batch_norm_backward(
     along = cotangent - of_channels(elements, for_bias * each)
     along = along - distances * of_channels(elements, for_weight * each)
     factor = lazy(scale) if weight is None else lazy(scale) * lazy(weight)
-    by_image = like(along * of_channels(elements, factor), x) if wanted[0] else None
-    return by_image, for_weight if wanted[1] else None, for_bias if wanted[2] else None
+    parameter = x if weight is None else weight
+    return (
+        like(along * of_channels(elements, factor), x) if wanted[0] else None,
+        like(for_weight, parameter) if wanted[1] else None,
+        like(for_bias, parameter) if wanted[2] else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, cast
+
+import numpy as np
 
 from mdtensor.api.frameworks.torch_graphs.aten_elements import (
     BATCH_NORM,
+    CONVERSION,
     ELEMENTWISE,
     OperandPosition,
 )
@@ -115,7 +118,7 @@ def _grouped(nodes: Sequence[Node]) -> list[list[Node]]:
     era = 0
     for node in nodes:
         era += writes(node)
-        if not _has_meaning(node):
+        if not _has_meaning(node) or _is_of_several(node):
             continue
         made = _Members(era=era)
         for source in dict.fromkeys(_tensors(node)):
@@ -183,12 +186,25 @@ def _splits(product: Node, view: Node) -> bool:
     return len(spec.shape) > 1 and spec.shape[-1] == whole.shape[-1]
 
 
+def _is_of_several(node: Node) -> bool:
+    """Whether a node converts one of several results, which nothing else reads.
+
+    The group that computes these gives it in their place.
+    """
+    if name_of(node) != CONVERSION or node.args[0].target is not operator.getitem:
+        return False
+    [computed, _] = node.args[0].args
+    return len(node.args[0].users) == 1 and name_of(computed) in FUNCTIONS
+
+
 def _has_meaning(node: Node) -> bool:
     """Whether a node has a supported function, and tensors that kernels take."""
     name = name_of(node)
     if name not in ELEMENTWISE and name not in FUNCTIONS and name != BY_TEXT:
         return False
-    tensors = list(_tensors(node))
+    tensors, found = list(_tensors(node)), result_of(node)
+    if name == CONVERSION and (found is None or kind_of(found.dtype) != "f"):
+        return False
     if not tensors or (name == BATCH_NORM and not all(map(_is_normalised, node.users))):
         return False
     specs = [spec_of_node(each) for each in tensors]
@@ -250,18 +266,24 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
         if name == BY_TEXT:
             text, tensors = node.args
             arguments = (text, *map(placed, tensors))
-        spec = result_of(node)
-        if spec is None:
-            raise TranslationError("the result is none that kernels compute")
         results[node] = GroupValue(len(calls))
-        calls.append(AtenCall(name, arguments, named, spec.dtype))
-    outputs = _outputs(nodes[-1])
+        calls.append(AtenCall(name, arguments, named, _dtype_of(node)))
+    outputs = list(_outputs(nodes[-1]))
     # A text gives a list of one result as that result.
     is_one = outputs[0] is nodes[-1] or calls[-1].name == BATCH_NORM
     is_one = is_one or (calls[-1].name == BY_TEXT and len(nodes[-1].meta["val"]) == 1)
-    given = tuple(GroupValue(len(calls) - 1, None if is_one else each.args[1]) for each in outputs)
+    given = [GroupValue(len(calls) - 1, None if is_one else each.args[1]) for each in outputs]
+    for n, each in enumerate(outputs):
+        user = next(iter(each.users), None)
+        if user is not None and _has_meaning(user) and _is_of_several(user):
+            outputs[n] = user
     due = [spec_of_node(each) for each in outputs]
-    group = CallGroup(tuple(operands), tuple(calls), given, tuple(map(_order_of, due)))
+    group = CallGroup(tuple(operands), tuple(calls), tuple(given), tuple(map(_order_of, due)))
+    found = group.program(specs).results
+    # Of mixed operands torch says other types of statistics than it computes.
+    are_mixed = len({spec.dtype for spec in specs}) > 1
+    changed = [n for n, each in enumerate(outputs) if _is_of_several(each) or not are_mixed]
+    group = _with_dtypes(group, changed, found, due)
     found = group.program(specs).results
     if not all(map(_is_like, found, due)):
         raise TranslationError(f"the results are {found}, where torch has {due}")
@@ -273,12 +295,38 @@ def _planned(nodes: Sequence[Node], *, is_pure: bool) -> PlannedCalls:
         group,
         tuple(nodes),
         tuple(sources),
-        outputs,
+        tuple(outputs),
         tuple(specs),
         found,
         symbolic,
         memory_at(device),
     )
+
+
+def _dtype_of(node: Node) -> np.dtype:
+    """The type of a node's result, the first one; TranslationError where kernels compute none."""
+    spec = result_of(node)
+    if spec is None:
+        raise TranslationError("the result is none that kernels compute")
+    return spec.dtype
+
+
+def _with_dtypes(
+    group: CallGroup,
+    numbers: Sequence[int],
+    found: Sequence[TensorSpec],
+    due: Sequence[TensorSpec | None],
+) -> CallGroup:
+    """The group with some results, floats, converted to the types that are due."""
+    calls, given = list(group.calls), list(group.results)
+    for n in numbers:
+        spec = due[n]
+        if spec is None or spec.dtype == found[n].dtype:
+            continue
+        if kind_of(spec.dtype) == kind_of(found[n].dtype) == "f":
+            calls.append(AtenCall(CONVERSION, (given[n],), (), spec.dtype))
+            given[n] = GroupValue(len(calls) - 1)
+    return replace(group, calls=tuple(calls), results=tuple(given))
 
 
 def _order_of(due: TensorSpec | None) -> tuple[int, ...]:

@@ -78,8 +78,11 @@ def _example(extent: Any) -> int | None:
 
 
 def result_of(node: Node) -> TensorSpec | None:
-    """The spec of a node's result, or of the first of several."""
-    return spec_of_node(node) or spec_of_node(node, 0)
+    """The spec of a node's result, or of the first of several that it computes."""
+    if not has_several(node):
+        return spec_of_node(node)
+    numbers = range(len(node.meta["val"]))
+    return next(filter(None, (spec_of_node(node, number) for number in numbers)), None)
 
 
 def shape_of(node: Node) -> tuple[int, ...]:

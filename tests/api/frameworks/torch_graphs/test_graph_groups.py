@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.frameworks.torch_graphs.graph_groups import PlannedCalls, planned_calls
-from tests.api.frameworks.torch_graphs.graph_stand_in import DType, Graph, Node
+from tests.api.frameworks.torch_graphs.graph_stand_in import DType, Graph, Node, Value
 
 RANDOM = np.random.default_rng(28)
 
@@ -143,6 +143,44 @@ def test_a_normalisation_by_kept_statistics_joins_a_convolution() -> None:
     (planned,), _ = planned_calls(graph.nodes)
     assert planned.group.label == "convolution + native_batch_norm_legit_no_training + relu"
     assert [spec.shape for spec in planned.specs[2:]] == [(3, 1, 1)] * 4
+
+
+def test_converted_statistics_are_results_of_the_normalisation() -> None:
+    graph = Graph()
+    short = DType("torch.bfloat16")
+    image = graph.given(2, 3, 4, 4, dtype=short)
+    each = [graph.given(3, dtype=short) for _ in range(4)]
+    several = graph.call(
+        "_native_batch_norm_legit_functional",
+        *(image, *each, True, 0.1, 1e-5),
+        shape=[(2, 3, 4, 4), (3,), (3,), (3,), (3,)],
+    )
+    several.meta["val"][0] = image.meta["val"]  # its statistics are float32
+    taken = [graph.taken(several, n) for n in range(5)]
+    kept = [graph.call("_to_copy", each, shape=(3,), dtype=short) for each in taken[3:]]
+    for node in kept:
+        node.meta["val"] = Value((3,), short)
+    graph.returns(*taken[:3], *kept)
+    (planned,), refused = planned_calls(graph.nodes)
+    assert not refused
+    assert planned.outputs == (*taken[:3], *kept)
+    assert [str(spec.dtype) for spec in planned.results] == [
+        *("bfloat16", "float32", "float32", "bfloat16", "bfloat16")
+    ]
+    # The sums, the squares, all numbers of a channel, the elements.
+    assert len(planned.group.program(planned.specs).steps) == 4
+
+
+def test_the_first_gradient_of_several_may_be_none() -> None:
+    graph = Graph()
+    image, flt, grad = graph.given(1, 2, 4, 4), graph.given(3, 2, 3, 3), graph.given(1, 3, 2, 2)
+    numbers = ([3], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, True])
+    several = graph.call(
+        "convolution_backward", grad, image, flt, *numbers, shape=[(), (3, 2, 3, 3), (3,)]
+    )
+    several.meta["val"][0] = None
+    graph.returns(graph.taken(several, 1), graph.taken(several, 2))
+    assert labels(graph) == ["convolution_backward"]
 
 
 def test_what_kernels_do_not_take_stays_torchs() -> None:
