@@ -272,9 +272,9 @@ def _gathered(
 
 
 def _fresh(name: str, taken: Collection[str]) -> str:
-    """A dim name not in `taken`, made from `name` by primes."""
+    """A dim name not in `taken`, made from `name`; kernels have variables called by it."""
     while name in taken:
-        name += "'"
+        name += "_"
     return name
 
 
