@@ -12,9 +12,9 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_program import Program, Step
-from mdtensor.translate.programs.shortened import shortened
 from mdtensor.translate.scalar import Expr, Number, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
+from mdtensor.translate.shortened_steps import shortened
 from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
