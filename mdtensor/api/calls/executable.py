@@ -146,10 +146,10 @@ def _at_once(
         module = importlib.import_module("mdtensor.backends.llvm.native_launch")
         pairs = [(run, each.slots) for run, each in zip(runs, launches, strict=True)]
         found = module.in_sequence(pairs, arrays, nbytes)
-    elif all(hasattr(run, "at") for run in runs):
+    elif all(hasattr(run, "program") for run in runs):
         module = importlib.import_module("mdtensor.backends.cuda.cuda_sequence")
         pairs = [(run, each.arrays) for run, each in zip(runs, launches, strict=True)]
-        found = module.in_sequence(pairs, nbytes)
+        found = module.in_sequence(pairs, arrays, nbytes)
     else:
         return None
     for numbers in dict.fromkeys(number for _, several in uncounteds for number in several):

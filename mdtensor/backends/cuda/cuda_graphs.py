@@ -1,4 +1,4 @@
-"""Launches recorded as CUDA graphs, which are launched again with other arguments.
+"""Launches as CUDA graphs, which are launched again with other arguments.
 
 A graph's launch takes the driver half as long as a kernel's, arguments that are handed to it before
 included. What hands them and launches is a [built-in function](../llvm/graph_launches.py).
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
-from functools import cache
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 from mdtensor.backends.llvm import presence
@@ -17,7 +18,7 @@ from mdtensor.backends.llvm.graph_launches import GraphDriver, address_of
 from mdtensor.backends.llvm.native_launch import NativeLaunch, has_lock
 from mdtensor.dataclass import dataclass
 
-# Launches after which a graph of all kernels pays: recording it takes the time of some dozens.
+# Launches after which a graph of all kernels pays: building it takes the time of some dozens.
 WORTH_RECORDING = 64
 
 
@@ -34,42 +35,64 @@ class KernelParameters(ctypes.Structure):
     )
 
 
-# A kernel of a graph: its handle, and its parameters.
-Node = tuple[int, KernelParameters]
+# A kernel's launch: the driver's function with a kernel, its grid, block, and shared memory.
+Launch = partial[None]
+
+
+@dataclass
+class BuiltGraph:
+    """A graph with its executable's handle, and the handles and parameters of its kernels."""
+
+    graph: int
+    executable: int
+    nodes: list[tuple[int, KernelParameters]]
 
 
 @dataclass(frozen=True, slots=True)
 class DriverGraphs:
     """The driver API's functions on graphs.
 
-    `count_nodes` and `parameters_of` return an error code, 0 for success; `launching` has the
-    addresses of what launches ask, `current` gives the calling thread's context.
+    `create`, `add`, `instantiate`, `destroy` and `forget` (an executable) return an error code, 0
+    for success; `launching` has the addresses of what launches ask, `current` gives the calling
+    thread's context.
     """
 
-    count_nodes: Callable[..., int]
-    parameters_of: Callable[..., int]
+    create: Callable[..., int]
+    add: Callable[..., int]
+    instantiate: Callable[..., int]
+    destroy: Callable[..., int]
+    forget: Callable[..., int]
     current: Callable[..., int]
     launching: GraphDriver
 
-    def nodes(self, graph: int, arguments: int) -> list[Node] | None:
-        """A graph's kernels in order, with parameters that refer to arguments at an address.
+    def built(self, launches: Sequence[tuple[Launch, int]]) -> BuiltGraph | None:
+        """A graph of launches in order, each with the address of its arguments' addresses.
 
-        None where the driver does not tell them.
+        None where the driver refuses.
         """
-        count = ctypes.c_size_t(0)
-        if self.count_nodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
+        graph, executable = ctypes.c_void_p(0), ctypes.c_void_p(0)
+        if self.create(ctypes.byref(graph), 0):
             return None
-        nodes = (ctypes.c_void_p * count.value)()
-        if self.count_nodes(ctypes.c_void_p(graph), nodes, ctypes.byref(count)):
-            return None
-        found: list[Node] = []
-        for node in nodes:
-            own = KernelParameters()
-            if node is None or self.parameters_of(ctypes.c_void_p(node), ctypes.byref(own)):
+        found = BuiltGraph(graph.value or 0, 0, [])
+        weakref.finalize(found, self._end, graph, executable).atexit = False
+        before: Any = None
+        for launch, arguments in launches:
+            function, *shape = launch.args
+            own = KernelParameters(function, (ctypes.c_uint * 7)(*shape), arguments)
+            node, count = ctypes.c_void_p(0), 0 if before is None else 1
+            if self.add(ctypes.byref(node), graph, before, count, ctypes.byref(own)):
                 return None
-            own.arguments, own.extra = arguments, None
-            found.append((node, own))
+            found.nodes.append((node.value or 0, own))
+            before = (ctypes.c_void_p * 1)(node)
+        if self.instantiate(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)):
+            return None
+        found.executable = executable.value or 0
         return found
+
+    def _end(self, graph: ctypes.c_void_p, executable: ctypes.c_void_p) -> None:
+        if executable:
+            self.forget(executable)
+        self.destroy(graph)
 
     def context(self) -> int:
         """The handle of the calling thread's context; 0 for none."""
@@ -96,8 +119,11 @@ def driver_graphs() -> DriverGraphs | None:
             )
         )
         return DriverGraphs(
-            driver.cuGraphGetNodes,
-            driver.cuGraphKernelNodeGetParams_v2,
+            driver.cuGraphCreate,
+            driver.cuGraphAddKernelNode_v2,
+            driver.cuGraphInstantiateWithFlags,
+            driver.cuGraphDestroy,
+            driver.cuGraphExecDestroy,
             driver.cuCtxGetCurrent,
             addresses,
         )
@@ -113,12 +139,3 @@ def native_launches() -> NativeLaunch | None:
     from mdtensor.backends.llvm.llvm_device import open_device
 
     return open_device().launches
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedGraph:
-    """A graph, its executable's handle, and its kernels."""
-
-    graph: Any
-    executable: int
-    nodes: tuple[Node, ...]

@@ -11,28 +11,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from mdtensor.backends.cuda.cuda_graphs import (
-    WORTH_RECORDING,
-    DriverGraphs,
-    RecordedGraph,
-    driver_graphs,
-    native_launches,
-)
+from mdtensor.backends.cuda.cuda_graphs import DriverGraphs, driver_graphs, native_launches
 from mdtensor.backends.cuda.cuda_stream import beside_captures, stream_at
+from mdtensor.backends.cuda.sequence_graphs import KEPT_BYTES, MISALIGNED, SequenceGraphs
 from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.backends.host.launch_expressions import evaluated
-from mdtensor.backends.llvm.graph_launch_ir import GraphWords
-from mdtensor.backends.llvm.graph_launches import At, GraphLaunches, LaunchedGraph
-from mdtensor.backends.llvm.native_launch import NativeLaunch, NativeRecord
+from mdtensor.backends.llvm.graph_launches import At
+from mdtensor.backends.llvm.native_launch import NativeLaunch
 from mdtensor.dataclass import dataclass
 from mdtensor.forks import cached_property
-from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
+from mdtensor.kernels.kernel_source import KernelSource
 
 Array = Any
-_MISALIGNED = ALIGNMENT - 1
-# Scratch memory of up to so many bytes is kept, in blocks of powers of two from 2^10.
-_KEPT_BYTES = 1 << 24
-_LEAST_BITS = 10
+_LEAST_BITS = 10  # of the bytes of a block of scratch memory that is kept
 _LEGACY_STREAM = 0  # which nobody can capture
 
 
@@ -71,7 +62,7 @@ class Functions:
         blocks: dict[tuple[str, int, int], Any] | None = getattr(self._local, "blocks", None)
         if blocks is None:
             blocks = self._local.blocks = {}
-        if nbytes > _KEPT_BYTES:
+        if nbytes > KEPT_BYTES:
             blocks[use, 0, 0] = block = self._allocate(nbytes)
             return self._place(block, stream)
         size = 1 << max(_LEAST_BITS, (nbytes - 1).bit_length())
@@ -103,25 +94,6 @@ class Functions:
     def is_in_capture(self, stream: int) -> bool:
         """Whether a stream is being captured into a graph of the caller's."""
         return stream != _LEGACY_STREAM and self.is_captured(stream)
-
-    def recorded(
-        self, launches: Sequence[Callable[..., None]], arguments: int
-    ) -> RecordedGraph | None:
-        """Record launches as a graph; None where capture fails."""
-        graphs = self.graphs()
-        if graphs is None:
-            return None
-        try:
-            stream = self._cupy.cuda.Stream(non_blocking=True)
-            with stream:
-                stream.begin_capture()
-                for kernel in launches:
-                    kernel(stream.ptr, arguments, 0)
-                graph = stream.end_capture()
-        except self._cupy.cuda.runtime.CUDARuntimeError:
-            return None
-        nodes = graphs.nodes(graph.graph, arguments)
-        return RecordedGraph(graph, graph.graphExec, tuple(nodes)) if nodes else None
 
     def zeros(self, nbytes: int, stream: int) -> Any:
         """Memory zeroed before later work on the current stream, `stream`.
@@ -157,7 +129,7 @@ class PackedArguments:
     """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
 
     Behind them come the addresses of tensor maps, where a program has some. They belong to a thread
-    and a stream, and so does the `graph` that some of the `launches` become.
+    and a stream.
     """
 
     values: Any
@@ -166,8 +138,6 @@ class PackedArguments:
     scratch: int  # position of the scratch memory; behind it that of counters
     maps: TensorMaps | None = None
     counters: Any = None  # memory that is zero between launches, of a thread's on one stream
-    launches: int = 0
-    graph: NativeRecord | None = None
 
     @classmethod
     def of(
@@ -238,7 +208,7 @@ class CudaProgram:
             self._local.streams = streams = {}
         counters = self.counter_bytes > 0
         arguments = PackedArguments.of(
-            self._arrays, self.sizes, counters=counters, maps=self._maps()
+            self._arrays, self.sizes, counters=counters, maps=self.maps(range(self._arrays))
         )
         if counters:
             arguments.counters = functions.zeros(self.counter_bytes, stream)
@@ -246,43 +216,22 @@ class CudaProgram:
         streams[stream] = arguments
         return arguments
 
-    @cached_property
-    def _graphs(self) -> GraphLaunches | None:
-        """The table of graphs; None where launches stay single.
+    @property
+    def others(self) -> int:
+        """The number of arguments between the arrays and the tensor maps."""
+        return 1 + (self.counter_bytes > 0) + len(self.sizes)
 
-        Large scratch memory lies elsewhere in each launch.
+    def others_on(self, stream: int) -> tuple[list[int], Any]:
+        """The arguments between arrays and maps, for a thread and a stream; and memory of theirs.
+
+        That is scratch memory and counters that are zero, where there are some, and sizes.
         """
-        functions = self.device.functions
-        driver, native = functions.graphs(), functions.native()
-        if driver is None or native is None or self.scratch_bytes > _KEPT_BYTES:
-            return None
-        functions.begin_thread()
-        return GraphLaunches(
-            native,
-            driver.launching,
-            self._at,
-            arrays=self._arrays,
-            context=driver.context(),
-            misaligned=_MISALIGNED if self.source.unaligned is not None else 0,
-        )
-
-    def _record(self, arguments: PackedArguments, stream: int) -> None:
-        """Has further launches of a thread on a stream be a graph's."""
-        functions = self.device.functions
-        if self._graphs is None:
-            return
-        recorded = functions.recorded(self.launches, arguments.address)
-        if recorded is None:
-            return
-        graph = LaunchedGraph(
-            stream,
-            recorded.executable,
-            ctypes.addressof(arguments.values),
-            [(node, ctypes.addressof(parameters)) for node, parameters in recorded.nodes],
-            arguments.maps.words() if arguments.maps else (),
-            (recorded, arguments, functions.kept_blocks()),
-        )
-        arguments.graph = self._graphs.add(graph)
+        functions, counters = self.device.functions, None
+        found = [functions.scratch(self.scratch_bytes, stream) if self.scratch_bytes else 0]
+        if self.counter_bytes:
+            counters = functions.zeros(self.counter_bytes, stream)
+            found.append(counters.ptr)
+        return [*found, *self.sizes], counters
 
     def _add_memory(self, arguments: PackedArguments, stream: int) -> None:
         """Fill in tensor maps, and the address of scratch memory."""
@@ -292,13 +241,13 @@ class CudaProgram:
             memory = self.device.functions.scratch(self.scratch_bytes, stream)
             arguments.values[arguments.scratch] = memory
 
-    def _maps(self) -> TensorMaps | None:
-        """Storage for the program's tensor maps; None without any."""
+    def maps(self, places: Sequence[int]) -> TensorMaps | None:
+        """Storage for the program's tensor maps, of arrays at these places; None without any."""
         maps, arguments = self.source.maps, self.source.arguments
         if not maps:
             return None
         names = [argument.name for argument in arguments]
-        positions = [names.index(each.buffer) for each in maps]
+        positions = [places[names.index(each.buffer)] for each in maps]
         return TensorMaps(maps, positions, self.device.functions.encode())
 
     def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
@@ -326,16 +275,16 @@ class CudaProgram:
                 anew(places, stream)
 
         found = launch_of_three if self._arrays == 3 else launch
-        found.at, found.functions = at, functions  # pyright: ignore[reportFunctionMemberAccess]
+        found.at, found.program = at, self  # pyright: ignore[reportFunctionMemberAccess]
         return found
 
     @cached_property
     def _at_once(self) -> At:
         """The launch at addresses: by graphs, where there are any."""
-        return self._at if self._graphs is None else self._graphs.launch
+        return SequenceGraphs([(self, range(self._arrays))], self._arrays, (), 0, self.at).launch
 
     @cached_property
-    def _at(self) -> At:
+    def at(self) -> At:
         """The launch at addresses, without a graph; False if the device is not current."""
         functions, anew = self.device.functions, self._anew
         current_stream, current_device = functions.current_stream, functions.current_device
@@ -355,30 +304,23 @@ class CudaProgram:
 
     def _anew(self, places: tuple[int, ...], stream: int) -> None:
         """Launch at addresses without a graph, on the current stream."""
-        if self.source.unaligned is not None and any(place & _MISALIGNED for place in places):
+        if self.source.unaligned is not None and any(place & MISALIGNED for place in places):
             self._for_unaligned._anew(places, stream)
             return
-        is_free = not self.device.functions.is_in_capture(stream)
-        if is_free:
-            self._launched(places, stream, is_free=True)
+        if not self.device.functions.is_in_capture(stream):
+            self._launched(places, stream)
         else:
             self.device.functions.keep(self)
             with beside_captures():
-                self._launched(places, stream, is_free=False)
+                self._launched(places, stream)
 
-    def _launched(self, places: tuple[int, ...], stream: int, *, is_free: bool) -> None:
+    def _launched(self, places: tuple[int, ...], stream: int) -> None:
         try:
             arguments = self._local.streams[stream]
         except (AttributeError, KeyError):
             arguments = self._begun(stream)
-        if arguments.graph is not None:
-            arguments.graph[GraphWords.IS_HANDED] = 0
         arguments.values[: len(places)] = places
         if self._has_more:
             self._add_memory(arguments, stream)
         for kernel in self.launches:
             kernel(stream, arguments.address, 0)
-        if is_free and arguments.launches < WORTH_RECORDING:
-            arguments.launches += 1
-            if arguments.launches == WORTH_RECORDING:
-                self._record(arguments, stream)

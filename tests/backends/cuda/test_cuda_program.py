@@ -163,16 +163,27 @@ class GraphsOf:
             self.encode,
         )
         driver = GraphDriver(*map(address_of, self._functions))
-        graphs = DriverGraphs(self._nodes, lambda *_: 0, self._functions[0], driver)
+        self.built: list[tuple[int, ...]] = []  # the arguments that kernels of graphs begin with
+        make, end = (self._create, self._add, self._instantiate), (lambda _: 0, lambda _: 0)
+        graphs = DriverGraphs(*make, *end, self._functions[0], driver)
         device.functions.graphs = lambda: graphs
         device.functions.native = native_launches
         if native_launches() is None:
             pytest.skip("no launch runtime")
 
-    def _nodes(self, graph: Any, nodes: Any, count: Any) -> int:
-        count._obj.value = graph.value
-        if nodes is not None:
-            nodes[:] = range(0x10, 0x10 + graph.value)
+    def _create(self, graph: Any, flags: int) -> int:
+        graph._obj.value, self.nodes = 0x70, 0
+        return 0
+
+    def _add(self, node: Any, graph: Any, before: Any, count: int, parameters: Any) -> int:
+        node._obj.value = 0x10 + self.nodes
+        self.nodes += 1
+        self.driver.launch(0, 0, parameters._obj.arguments, 0)
+        self.built.append(self.driver.launches.pop()[3])
+        return 0
+
+    def _instantiate(self, executable: Any, graph: Any, flags: Any) -> int:
+        executable._obj.value = self.nodes
         return 0
 
     def _current(self, to: int) -> int:
@@ -204,7 +215,7 @@ class GraphsOf:
                 strict=False,
             )
         ]
-        self.encoded.append((to, begin, kind, *map(tuple, arrays), *given[4:]))
+        self.encoded.append((begin, kind, *map(tuple, arrays), *given[4:]))
         return 0
 
 
@@ -268,7 +279,7 @@ def test_a_sequence_has_memory_beside_that_of_its_programs(device: Device) -> No
         (launch, itemgetter(3, 1, 4)),
         (launch, itemgetter(4, 0, 2)),
     ]
-    run = in_sequence(steps, [100, 200])
+    run = in_sequence(steps, 3, [100, 200])
     run(Array(0x100), Array(0x200), Array(0x300))
     between, scratch = 0x10000, 0x20000
     assert [each[3] for each in device.driver.launches[::2]] == [
@@ -286,10 +297,30 @@ def test_a_sequence_has_memory_beside_that_of_its_programs(device: Device) -> No
     assert len(device.driver.allocated) == 6
 
 
+def test_a_sequence_becomes_a_graph(device: Device) -> None:
+    launches, driver = GraphsOf(device), device.driver
+    program = made(device, source_of("parts of a reduction"))
+    launch = program.launcher()
+    run = in_sequence([(launch, itemgetter(0, 1, 3)), (launch, itemgetter(3, 1, 2))], 3, [100])
+    for _ in range(WORTH_RECORDING):
+        run(Array(0x100), Array(0x200), Array(0x300))
+    last = [each[3] for each in driver.launches[-4:]]
+    driver.launches.clear()
+    run(Array(0x100), Array(0x200), Array(0x300))
+    assert (driver.launches, driver.graphs) == ([], [(7, 4)])
+    assert launches.handed == [last[0][:3]]
+    # Scratch memory and what lies between are those of the launches before.
+    assert [arguments[2:] for arguments in launches.built[:2]] == [each[2:] for each in last[:2]]
+    assert [arguments[3:] for arguments in launches.built[2:]] == [each[3:] for each in last[2:]]
+    assert launches.built[2][0] == last[2][0]
+    assert run.at(7, (0x100, 0x200, 0x400))
+    assert len(driver.graphs) == 2
+
+
 def test_captured_sequences_share_no_memory(device: Device) -> None:
     """Their graphs may run at the same time, on any streams."""
     launch = made(device, source_of("whole blocks")).launcher()
-    run = in_sequence([(launch, itemgetter(0, 1, 3)), (launch, itemgetter(3, 1, 2))], [100])
+    run = in_sequence([(launch, itemgetter(0, 1, 3)), (launch, itemgetter(3, 1, 2))], 3, [100])
     device.driver.is_captured.append(7)
     for _ in range(2):
         run(Array(0x100), Array(0x200), Array(0x300))
@@ -375,9 +406,7 @@ def test_launches_become_a_graphs(device: Device) -> None:
     for _ in range(WORTH_RECORDING + 2):
         launch(first, second, out)
     assert len([each for each in driver.launches if each[2] == 7]) == WORTH_RECORDING
-    assert [each[3][:3] for each in driver.launches if each[2] == CAPTURING] == [
-        (0x100, 0x200, 0x300)
-    ]
+    assert len(launches.built) == 1
     assert driver.graphs == [(7, 1)] * 2
     assert launches.handed == [(0x100, 0x200, 0x300)], "once, since nothing has changed"
     launch(first, second, another)
@@ -437,9 +466,9 @@ def test_a_graph_has_the_tensor_maps_of_its_arrays(device: Device) -> None:
     assert launches.encoded == single
     arrays[0] = Array(0x1100)
     program(*arrays)
-    moved = [(to, begin - 0x1000, *rest) for to, begin, *rest in launches.encoded[len(single) :]]
+    moved = [(begin - 0x1000, *rest) for begin, *rest in launches.encoded[len(single) :]]
     assert [a for a, b in zip(moved, single, strict=True) if a == b] == [
-        each for each in single if each[1] < 0x200
+        each for each in single if each[0] < 0x200
     ]
     misaligned = Array(0x102)
     program(misaligned, *arrays[1:])
@@ -459,7 +488,7 @@ def test_threads_have_graphs_of_their_own(device: Device) -> None:
     other = threading.Thread(target=many)
     other.start()
     other.join()
-    captured = [each[3][3] for each in driver.launches if each[2] == CAPTURING]
+    captured = [arguments[3] for arguments in launches.built]
     assert driver.graphs == [(7, 2)] * 2
     assert len(set(captured)) == 2, "scratch memory of each"
     held = {memory.ptr for ref in driver.memory if (memory := ref())}
