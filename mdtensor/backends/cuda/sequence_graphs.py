@@ -5,15 +5,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING, Launch
 from mdtensor.backends.llvm.graph_launches import At, GraphLaunches, LaunchedGraph
 from mdtensor.kernels.kernel_source import ALIGNMENT
 
-if TYPE_CHECKING:
-    from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
-
+Program = Any  # a CudaProgram, whose module imports this one
 # Scratch memory of up to so many bytes is kept; larger memory lies elsewhere in each launch.
 KEPT_BYTES = 1 << 24
 MISALIGNED = ALIGNMENT - 1
@@ -29,7 +27,7 @@ class SequenceGraphs:
 
     def __init__(
         self,
-        programs: Sequence[tuple[CudaProgram, Sequence[int]]],
+        programs: Sequence[tuple[Program, Sequence[int]]],
         arrays: int,
         offsets: Sequence[int],
         nbytes: int,
@@ -37,7 +35,7 @@ class SequenceGraphs:
     ) -> None:
         self._programs, self._arrays = programs, arrays
         self._offsets, self._nbytes = offsets, nbytes
-        self._functions: Functions = programs[0][0].device.functions
+        self._functions = programs[0][0].device.functions
         self._fallback, self._local = fallback, threading.local()
         self._launches = self._table()
         self.launch: At = fallback if self._launches is None else self._launches.launch
