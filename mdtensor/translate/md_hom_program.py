@@ -10,7 +10,12 @@ import numpy as np
 
 from mdtensor.dataclass import dataclass
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.views import BufferAccess, BufferSpec
+
+SlotAccess = tuple[int, BufferAccess]
+"""A slot, and an access to it, of whatever buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,45 @@ class Step:
     md_hom: MDHom
     operands: tuple[int, ...]
     results: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        specs: Mapping[int, TensorSpec] | Sequence[TensorSpec],
+        dims: Sequence[Dim],
+        function: ScalarFunction,
+        reads: Sequence[SlotAccess],
+        writes: Sequence[SlotAccess],
+    ) -> Step:
+        """A step by a scalar function of accesses to slots, whose `specs` are given."""
+        inputs = tuple(dict.fromkeys(slot for slot, _ in reads))
+        outputs = tuple(dict.fromkeys(slot for slot, _ in writes))
+        md_hom = MDHom(
+            tuple(dims),
+            function,
+            tuple([BufferSpec(f"I{n}", specs[slot]) for n, slot in enumerate(inputs)]),
+            tuple([BufferSpec(f"O{n}", specs[slot]) for n, slot in enumerate(outputs)]),
+            tuple([BufferAccess(inputs.index(slot), access.index) for slot, access in reads]),
+            tuple([BufferAccess(outputs.index(slot), access.index) for slot, access in writes]),
+        )
+        return cls(md_hom, inputs, outputs)
+
+    @property
+    def reads(self) -> list[SlotAccess]:
+        """The accesses of the input view, each with its slot."""
+        return [(self.operands[access.buffer], access) for access in self.md_hom.inp_view]
+
+    @property
+    def writes(self) -> list[SlotAccess]:
+        """The accesses of the output view, each with its slot."""
+        return [(self.results[access.buffer], access) for access in self.md_hom.out_view]
+
+    @property
+    def specs(self) -> dict[int, TensorSpec]:
+        """The specs of its slots."""
+        buffers = (*self.md_hom.inputs, *self.md_hom.outputs)
+        pairs = zip((*self.operands, *self.results), buffers, strict=True)
+        return {slot: buffer.spec for slot, buffer in pairs}
 
     def on(self, slots: Sequence[int] | Mapping[int, int]) -> Step:
         """Renumber the slots: n becomes `slots[n]`."""

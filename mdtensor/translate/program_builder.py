@@ -11,10 +11,10 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.md_hom_program import Program, Step
+from mdtensor.translate.md_hom_program import Program, SlotAccess, Step
 from mdtensor.translate.scalar import Expr, Number, const, param
 from mdtensor.translate.scalar_function import ScalarFunction, identity_function
-from mdtensor.translate.shortened_steps import shortened
+from mdtensor.translate.shortened_steps import shortened, with_results
 from mdtensor.translate.views import AffineIndex, BufferAccess, BufferSpec
 
 
@@ -89,9 +89,10 @@ class ProgramBuilder:
             raise TranslationError("a result is an operand, or given twice")
         needed, steps = set(results), list[Step]()
         for step in self.steps[::-1]:
-            if any(slot >= self.operands and slot in needed for slot in step.results):
-                steps.append(step)
-                needed.update(step.operands)
+            due = [slot for slot in step.results if slot >= self.operands and slot in needed]
+            if due:
+                steps.append(with_results(step, due))
+                needed.update(steps[-1].operands)
         steps = shortened(steps[::-1], self.operands, results)
         known = (*range(self.operands), *results)
         places = {slot: n for n, slot in enumerate(known)}
@@ -119,21 +120,11 @@ class ProgramBuilder:
         self,
         dims: Sequence[Dim],
         function: ScalarFunction,
-        reads: Sequence[tuple[int, BufferAccess]],
-        writes: Sequence[tuple[int, BufferAccess]],
+        reads: Sequence[SlotAccess],
+        writes: Sequence[SlotAccess],
     ) -> None:
         """Append an `md_hom` with views given as pairs of a slot and an access."""
-        inputs = tuple(dict.fromkeys(slot for slot, _ in reads))
-        outputs = tuple(dict.fromkeys(slot for slot, _ in writes))
-        md_hom = MDHom(
-            tuple(dims),
-            function,
-            tuple(BufferSpec(f"I{n}", self.specs[slot]) for n, slot in enumerate(inputs)),
-            tuple(BufferSpec(f"O{n}", self.specs[slot]) for n, slot in enumerate(outputs)),
-            tuple(BufferAccess(inputs.index(slot), access.index) for slot, access in reads),
-            tuple(BufferAccess(outputs.index(slot), access.index) for slot, access in writes),
-        )
-        self.add(md_hom, inputs, outputs)
+        self.steps.append(Step.of(self.specs, dims, function, reads, writes))
 
     def zeros(self, spec: TensorSpec) -> int:
         """Allocate a zero-filled slot of a spec, without its gaps."""

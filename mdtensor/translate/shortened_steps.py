@@ -9,8 +9,8 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_program import Step
 from mdtensor.translate.scalar import param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import all_substituted
-from mdtensor.translate.views import BufferAccess, BufferSpec
+from mdtensor.translate.trees import all_substituted, params_in
+from mdtensor.translate.views import BufferAccess
 
 # Points of steps that are merged: above, it is not the launch that takes the time; and the buffers
 # of what they become.
@@ -112,34 +112,32 @@ def _are_alike(one: Step, other: Step) -> bool:
 
 def _as_one(first: Step, second: Step) -> Step:
     """Two independent steps over the same points as one."""
-    one, other = first.md_hom, second.md_hom
-    reads = tuple(dict.fromkeys((*first.operands, *second.operands)))
-    writes = tuple(dict.fromkeys((*first.results, *second.results)))
-    specs = dict(zip(first.operands + first.results, one.inputs + one.outputs, strict=True))
-    specs |= dict(zip(second.operands + second.results, other.inputs + other.outputs, strict=True))
-    behind = {
-        n: param(len(one.scalar.params) + n, dtype) for n, dtype in enumerate(other.scalar.params)
-    }
-    scalar = ScalarFunction(
-        one.scalar.params + other.scalar.params,
-        one.scalar.results + all_substituted(other.scalar.results, behind),
-        one.scalar.name,
+    one, other = first.md_hom.scalar, second.md_hom.scalar
+    behind = {n: param(len(one.params) + n, dtype) for n, dtype in enumerate(other.params)}
+    results = one.results + all_substituted(other.results, behind)
+    return Step.of(
+        first.specs | second.specs,
+        first.md_hom.dims,
+        ScalarFunction(one.params + other.params, results, one.name),
+        first.reads + second.reads,
+        first.writes + second.writes,
     )
-    md_hom = MDHom(
-        one.dims,
-        scalar,
-        tuple([BufferSpec(f"I{n}", specs[slot].spec) for n, slot in enumerate(reads)]),
-        tuple([BufferSpec(f"O{n}", specs[slot].spec) for n, slot in enumerate(writes)]),
-        _accesses(one.inp_view, first.operands, reads)
-        + _accesses(other.inp_view, second.operands, reads),
-        _accesses(one.out_view, first.results, writes)
-        + _accesses(other.out_view, second.results, writes),
-    )
-    return Step(md_hom, reads, writes)
 
 
-def _accesses(
-    view: Sequence[BufferAccess], own: Sequence[int], slots: Sequence[int]
-) -> tuple[BufferAccess, ...]:
-    """A view's accesses to the buffers `slots`."""
-    return tuple([BufferAccess(slots.index(own[a.buffer]), a.index) for a in view])
+def with_results(step: Step, due: Sequence[int]) -> Step:
+    """The step without results that are not `due`, and what it reads for them, if elementwise."""
+    if len(due) == len(step.results) or not _is_elementwise(step.md_hom):
+        return step
+    function, writes = step.md_hom.scalar, step.writes
+    kept = [n for n, (slot, _) in enumerate(writes) if slot in due]
+    results = [function.results[n] for n in kept]
+    read = sorted({n for result in results for n in params_in(result)})
+    types = tuple([function.params[n] for n in read])
+    places = {old: param(new, types[new]) for new, old in enumerate(read)}
+    return Step.of(
+        step.specs,
+        step.md_hom.dims,
+        ScalarFunction(types, all_substituted(results, places), function.name),
+        [step.reads[n] for n in read],
+        [writes[n] for n in kept],
+    )

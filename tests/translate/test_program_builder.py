@@ -89,6 +89,18 @@ def test_a_temporary_that_is_copied_is_the_result() -> None:
     assert program.temporaries == ()
 
 
+def test_results_that_nothing_needs_are_left_out_of_merged_steps() -> None:
+    builder = ProgramBuilder([VECTOR, VECTOR])
+    (first,), (second,) = builder.add(SQUARES, (0, 0)), builder.add(SQUARES, (0, 1))
+    both = builder.program([first, second])
+    [step] = both.steps
+    assert step.results == (2, 3)
+    builder = ProgramBuilder([VECTOR, VECTOR])
+    (_, second) = builder.append(both, (1, 0))
+    [step] = builder.program([second]).steps
+    assert (step.operands, step.results) == ((1, 0), (2,))
+
+
 def test_elementwise_steps_over_few_points_are_one() -> None:
     long = TensorSpec.of((1 << 17,))
     builder = ProgramBuilder([VECTOR, VECTOR, MATRIX, long])
