@@ -185,8 +185,6 @@ def _check_names(md_hom: MDHom) -> None:
     if len(set(names)) != len(names):
         raise TranslationError(f"dims {names} repeat a name")
     for dim in md_hom.dims:
-        if not f"d{dim.name}".isidentifier():
-            raise TranslationError(f"dim {dim.name!r} is no part of a variable's name in kernels")
         if dim.extent < 0:
             raise TranslationError(f"dim {dim.name!r} has extent {dim.extent}")
     for access in md_hom.accesses:

@@ -37,9 +37,6 @@ def test_canonical_form_renames_dims_inside_scalar_functions() -> None:
 
 
 WRONG = {
-    r"^dim \"i'\" is no part of a variable's name in kernels$": {
-        "dims": (replace(DIM_I, name="i'"), DIM_J, DIM_K)
-    },
     r"^dims \['i', 'i', 'k'\] repeat a name$": {"dims": (DIM_I, replace(DIM_J, name="i"), DIM_K)},
     r"^dim 'k' has extent -1$": {"dims": (DIM_I, DIM_J, replace(DIM_K, extent=-1))},
     r"^a view uses dim 'k', which is none of i, j$": {"dims": (DIM_I, DIM_J)},

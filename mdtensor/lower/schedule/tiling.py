@@ -159,6 +159,17 @@ def _are_tiled_alike(one: Schedule, other: Schedule) -> bool:
     )
 
 
+def _identifier(problem: Problem, dim: int) -> str:
+    """The label of a dim, or another one where it can be no part of a variable's name."""
+    label = problem.labels[dim]
+    if f"d{label}".isidentifier():
+        return label
+    label = f"d{dim}"
+    while label in problem.labels:
+        label += "_"
+    return label
+
+
 def _tilings(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
     """The tiling of every dim.
 
@@ -167,7 +178,7 @@ def _tilings(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
     """
     result: list[DimTiling] = []
     for d in problem.dims:
-        label = problem.labels[d]
+        label = _identifier(problem, d)
         register, threads = schedule.registers[d], schedule.threads[d]
         block = register * threads
         tile = whole_blocks(schedule.tiles[d], block)
