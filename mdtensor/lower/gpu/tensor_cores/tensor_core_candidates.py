@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu.tensor_cores.tensor_core_cost import matrix_bytes
@@ -40,6 +41,8 @@ _HELD_BYTES = 512  # of a work-item's accumulators, in registers
 # of eight, float64 by four rows or columns of four at a time.
 _PADDING, _PADDING_SINGLE = 16, 32
 _SWATH = 8
+_SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+_SHARED = 3  # groups of a core, where a reduction is split among them
 NARROW = 32  # columns at most, of blocks that have all of them
 
 
@@ -107,13 +110,30 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
         if math.prod(tile) // WARP * held > _HELD_BYTES:
             continue
         schedule = matrix_blocked(problem, dims, warps, tile, nbytes // itemsize, stages)
-        try:
-            validate(problem, schedule)
-            validate_tensor(problem, schedule)
-        except LoweringError:
-            continue
-        if matrix_bytes(problem, schedule) <= target.l1_bytes - target.core.reserved_bytes:
+        most = target.l1_bytes - target.core.reserved_bytes
+        if _is_valid(problem, schedule) and matrix_bytes(problem, schedule) <= most:
             yield schedule
+            # Several groups share a core; where tiles are few, more stages hide nothing.
+            several = splits(problem, schedule, _SHARED * target.cores) if stages == 3 else ()
+            yield from (split for split in several if _is_valid(problem, split))
+
+
+def _is_valid(problem: Problem, schedule: Schedule) -> bool:
+    try:
+        validate(problem, schedule)
+        validate_tensor(problem, schedule)
+    except LoweringError:
+        return False
+    return True
+
+
+def splits(problem: Problem, schedule: Schedule, most: int) -> Iterator[Schedule]:
+    """Variants with one dim of the reduction split, of at `most` so many groups."""
+    groups = math.prod(schedule.parts[d] for d in problem.kept)
+    for d, count in itertools.product(problem.contracted, _SPLITS):
+        if groups * count <= most and count <= problem.extent(d):
+            parts = tuple(count if n == d else part for n, part in enumerate(schedule.parts))
+            yield replace(schedule, parts=parts)
 
 
 def matrix_blocked(

@@ -24,6 +24,8 @@ _MORE_OF_SMALL_TILES = 1024  # bytes of local memory; 512 were seen
 # Cycles of a warp alone for each point and step, of half floats; the part of the shorter of
 # products and loads that the longer one does not hide; registers for factors and for addresses.
 _ALONE, _APART, _FACTORS, _ADDRESSES = 35.0 / 32, 0.3, 32, 32
+# Seconds until another kernel combines parts of a reduction, and bytes of these per second.
+_COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 # The factor on all; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
 
@@ -63,10 +65,11 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
         target.l1_bytes // (matrix_bytes(problem, schedule) + target.core.reserved_bytes),
         target.core.threads // (WARP * warps),
     )
-    groups = math.prod(schedule.parts[d] for d in problem.kept)
+    split = math.prod(schedule.parts[d] for d in problem.contracted)
+    groups = split * math.prod(schedule.parts[d] for d in problem.kept)
     busy = max(1, min(on_core, -(-groups // target.cores)))
     itemsize, deep = factors.memory.itemsize, schedule.registers[along]
-    steps = math.prod(problem.extent(d) for d in problem.contracted) / deep
+    steps = math.prod(problem.extent(d) for d in problem.contracted) / (deep * split)
     own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
     rate, alone = _MULTIPLIED_BYTES, _ALONE * points
     if factors.memory == F64:
@@ -85,4 +88,13 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     )
     computing = _ALL * rounds * (cycles + _GROUP) / target.clock
     results = math.prod(problem.extent(d) for d in problem.kept)
-    return max(computing, moved / target.bandwidth) + results * _RESULT + _BASE
+    seconds = max(computing, moved / target.bandwidth) + results * _RESULT + _BASE
+    return seconds + combining_seconds(problem, split)
+
+
+def combining_seconds(problem: Problem, parts: int) -> float:
+    """Seconds until so many parts of a reduction are combined by another kernel."""
+    if parts == 1:
+        return 0.0
+    nbytes = 4 * (parts + 1) * math.prod(map(problem.extent, problem.kept))
+    return _COMBINING + nbytes / _PARTIALS

@@ -15,6 +15,7 @@ from mdtensor.lower.gpu.tensor_cores.tensor_core_candidates import (
     is_narrow,
     matrix_blocked,
     matrix_dims,
+    splits,
 )
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import ROWS as WARP_ROWS
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import (
@@ -39,7 +40,6 @@ BLOCKS = (
 )
 _ROWS = (128, 64, 256)  # of blocks with few columns
 _SPREADS = 2  # ways to lay the rows of a block along several dims
-_SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 _LOCAL_BYTES = 227 << 10  # that a group can have
 _LEAST_STAGES = 3
 _LEAST = 64  # rows or columns of a block
@@ -63,7 +63,9 @@ def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
                 schedule = replace(schedule, results=results)
                 if stages >= _LEAST_STAGES and is_valid_bulk(problem, schedule):
                     yield schedule
-                    yield from _split(problem, replace(schedule, results=""), target)
+                    for split in splits(problem, replace(schedule, results=""), target.cores):
+                        if is_valid_bulk(problem, split):
+                            yield split
                     break  # results leave in boxes where they can
 
 
@@ -77,16 +79,6 @@ def blocks_of(problem: Problem, dims: tuple[int, int, int]) -> Sequence[tuple[in
 def _is_beyond(problem: Problem, d: int, length: int) -> bool:
     """Whether a block is at least twice as long as its dim, and a smaller one exists."""
     return length > _LEAST and length >= 2 * problem.extent(d)
-
-
-def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
-    """Variants with the reduction split, as long as every group has a core of its own."""
-    depth = schedule.tensor[2]
-    groups = math.prod(schedule.parts[d] for d in problem.kept)
-    for count in _SPLITS:
-        split = replace(schedule, parts=_with(schedule.parts, {depth: count}))
-        if groups * count <= target.cores and is_valid_bulk(problem, split):
-            yield split
 
 
 def is_valid_bulk(problem: Problem, schedule: Schedule) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from mdtensor.lower.gpu.tensor_cores.tensor_core_cost import combining_seconds
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import is_held, matrices_of, rows_of
 from mdtensor.lower.gpu.tma.tma_layout import ROW_BYTES, panel_of, steps_held
 from mdtensor.lower.problem.problem import Problem
@@ -30,8 +31,6 @@ _RESULTS = 64 * 64
 _HELD = 129e-9
 # Times as many bytes that rows count for which begin inside of sectors.
 _INSIDE = 2.3
-# Seconds until another kernel combines parts of a reduction, and bytes of these per second.
-_COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 
 
 def tile_bytes(block: tuple[int, int]) -> int:
@@ -85,10 +84,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     rounds = -(-groups // (target.cores * busy))
     computing = _BASE + rounds * (_GROUP + blocks * (steps * step + busy * result))
     parts = math.prod(tilings[d].parts.constant or 1 for d in problem.contracted)
-    if parts == 1:
-        return computing
-    partials = 4 * (parts + 1) * math.prod(map(problem.extent, problem.kept))
-    return computing + _COMBINING + partials / _PARTIALS
+    return computing + combining_seconds(problem, parts)
 
 
 def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
