@@ -9,7 +9,7 @@ where an image is copied with zeros around it.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -100,24 +100,31 @@ def axes_of(problem: Problem, number: int) -> tuple[Axis, ...] | None:
 
     Dims whose steps are multiples of each other and overlap walk through one axis together; those
     that walk in steps through neighbouring elements have an axis each, which overlaps the other.
+    A dim that walks backwards begins at an axis' `offset`, see `begin_of`.
     """
     stream = problem.streams[number]
     found: list[Axis] = []
-    for stride, d in sorted(_steps(problem, number)):
-        if stride < 0:
-            return None
+    for stride, d in sorted(_steps(problem, number), key=lambda step: (abs(step[0]), step[1])):
         last = found[-1] if found else None
-        one = tuple(int(e == d) for e in problem.dims)
-        if last is None or last.stride == 1 or stride >= last.stride * last.extent:
-            found.append(Axis(stride, problem.extent(d), one))
-        elif stride % last.stride:
+        length, sign = abs(stride), 1 if stride > 0 else -1
+        if last is None or last.stride == 1 or length >= last.stride * last.extent:
+            last, step = Axis(length, 1, (0,) * len(problem.dims)), 1
+            found.append(last)
+        elif length % last.stride:
             return None
         else:
-            step = stride // last.stride
-            coefficients = (c + step * o for c, o in zip(last.coefficients, one, strict=True))
-            extent = last.extent + step * (problem.extent(d) - 1)
-            found[-1] = Axis(last.stride, extent, tuple(coefficients))
+            step = length // last.stride
+        reach = step * (problem.extent(d) - 1)
+        coefficients = tuple(c + sign * step * (e == d) for e, c in enumerate(last.coefficients))
+        offset = last.offset + (reach if sign < 0 else 0)
+        found[-1] = Axis(last.stride, last.extent + reach, coefficients, offset)
     return tuple(sorted((*stream.axes, *found), key=lambda axis: axis.stride))
+
+
+def begin_of(problem: Problem, number: int, axes: Sequence[Axis], offset: Index | int) -> Index:
+    """Where the array of a stream's axes begins, of which a read has an offset."""
+    found = [axis for axis in axes if axis not in problem.streams[number].axes]
+    return as_index(offset) - sum(axis.stride * axis.offset for axis in found)
 
 
 def _steps(problem: Problem, number: int) -> Iterator[tuple[int, int]]:

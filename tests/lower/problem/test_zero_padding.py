@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
-from mdtensor.lower.problem.zero_padding import axes_of, zero_filled
+from mdtensor.lower.problem.zero_padding import axes_of, begin_of, zero_filled
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Pointwise, named
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -96,9 +96,22 @@ def test_dims_that_overlap_walk_through_one_axis_together():
     assert [axes[-2].coefficients[d] for d in rows] == [2, 1]
 
 
-def test_no_array_has_rows_that_go_backwards():
-    assert axes_of(convolution(padding=0), 0) is not None
+def test_windows_are_walked_backwards_from_an_offset():
     problem = convolution(padding=0)
     stream = problem.streams[0]
-    turned = replace(stream, strides=tuple(stride * -1 for stride in stream.strides))
-    assert axes_of(replace(problem, streams=(turned, problem.streams[1])), 0) is None
+    taps = [problem.labels.index(label) for label in problem.labels if label.startswith("r")]
+    strides = [s * -1 if d in taps else s for d, s in enumerate(stream.strides)]
+    turned = replace(stream, strides=tuple(strides))
+    backwards = replace(problem, streams=(turned, problem.streams[1]))
+    axes, forwards = axes_of(backwards, 0), axes_of(problem, 0)
+    assert axes is not None
+    assert forwards is not None
+    for one, other in zip(axes, forwards, strict=True):
+        assert (one.stride, one.extent) == (other.stride, other.extent)
+        back = [d for d in taps if other.coefficients[d]]
+        assert [one.coefficients[d] for d in back] == [-other.coefficients[d] for d in back]
+        reach = sum(other.coefficients[d] * (problem.extent(d) - 1) for d in back)
+        assert one.offset == reach
+    first = sum(axis.stride * axis.offset for axis in axes)
+    assert first > 0
+    assert begin_of(backwards, 0, axes, first).constant == 0

@@ -15,10 +15,9 @@ from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import (
     rows_of,
 )
 from mdtensor.lower.gpu.tensor_cores.tensor_core_tile import ROWS as LANES
-from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.ir.register_types import F32
 from mdtensor.lower.problem.problem import Axis, Problem
-from mdtensor.lower.problem.zero_padding import axes_of
+from mdtensor.lower.problem.zero_padding import axes_of, begin_of
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 
@@ -106,7 +105,8 @@ def _is_array(problem: Problem, number: int, axes: Sequence[Axis]) -> bool:
     if not 2 <= len(axes) <= _MOST_DIMS or axes[0].stride != 1:
         return False
     piece = _PIECE_BYTES // problem.inputs[problem.streams[number].buffer].itemsize
-    offsets = [as_index(r.offset).constant for r in problem.reads if r.stream == number]
+    reads = [read for read in problem.reads if read.stream == number]
+    offsets = [begin_of(problem, number, axes, read.offset).constant for read in reads]
     placed = all(n is not None and n >= 0 and n % piece == 0 for n in offsets)
     return placed and all(axis.stride % piece == 0 for axis in axes[1:])
 

@@ -74,6 +74,7 @@ from mdtensor.lower.ir.tma_statements import (
     TensorMap,
 )
 from mdtensor.lower.problem.problem import Axis
+from mdtensor.lower.problem.zero_padding import begin_of
 from mdtensor.lower.schedule.machine_model import WARP
 
 # Columns of a block up to which products are awaited at once. Their few accumulators were wrong
@@ -138,7 +139,7 @@ def _map(frame: Frame, number: int, box: Box) -> TensorMap:
         f"T{number}",
         f"I{stream.buffer}",
         problem.inputs[stream.buffer],
-        as_index(offset).constant or 0,
+        begin_of(problem, number, box.axes, offset).constant or 0,
         tuple(axis.extent for axis in box.axes),
         tuple(axis.stride for axis in box.axes),
         box.lengths,
